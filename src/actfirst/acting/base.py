@@ -1,0 +1,76 @@
+"""What chooses the action that advances the environment.
+
+A `Plan` is one value of a method: immutable, the same for every episode. `plan.begin(...)` gives the `Actor` of
+one episode, which may hold state (is guidance still on?). Neither knows which environment it acts in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from actfirst.acting.policy import Policy
+from actfirst.alignment import TransitionRules
+from actfirst.records import (
+    ActionSource,
+    FastAction,
+    Observation,
+    Reference,
+    Response,
+    TurnContext,
+    Verdict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far training is, for whatever follows a schedule. Both counters start at 0."""
+
+    batch: int = 0
+    update: int = 0
+    updates: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeTools:
+    """What an actor may use in one episode. `reference` is None where the task has none."""
+
+    policy: Policy
+    rules: TransitionRules
+    reference: Reference | None
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A chosen action and how it came about. `action` is empty where none could be parsed.
+
+    `rejected` says that an inverse-dynamics proposal was invalid before this action was found.
+    """
+
+    action: str
+    source: ActionSource
+    requests: tuple[FastAction, ...] = ()
+    response: Response | None = None
+    rejected: bool = False
+
+
+class Actor(Protocol):
+    """Chooses the actions of one episode."""
+
+    async def act(self, context: TurnContext, seed: int) -> Move | None:
+        """The next action; None ends the rollout without a step."""
+        ...
+
+    def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
+        """Told of every executed move; says what the transition check found."""
+        ...
+
+
+class Plan(Protocol):
+    """One way of acting, as a value."""
+
+    @property
+    def needs_reference(self) -> bool: ...
+
+    def begin(self, tools: EpisodeTools) -> Actor: ...

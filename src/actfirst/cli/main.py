@@ -1,0 +1,5 @@
+"""Entry point of the `actfirst` command."""
+
+
+def main() -> None:
+    raise SystemExit("not built yet")

@@ -1,0 +1,1 @@
+"""Configuration: models, TOML recipes with inheritance, dotted overrides, one report of all mistakes."""

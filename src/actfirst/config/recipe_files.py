@@ -1,0 +1,123 @@
+"""Recipes as files: the packaged catalogue, user files, and inheritance through `extends`.
+
+A recipe is a packaged name ("paper/alfworld-1.7b") or the path of a file that ends in `.toml`. The same rule
+holds in `extends`, where a path is relative to the file that says it. Nothing here knows which keys are right.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from actfirst.errors import ConfigError
+
+SUFFIX = ".toml"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The tables of one source: a recipe, a file, or the command line."""
+
+    source: str
+    values: dict[str, object]
+
+
+def recipe_names() -> list[str]:
+    """The packaged recipes, sorted."""
+    return sorted(_packaged())
+
+
+def recipe_text(name: str) -> str:
+    """The text of a packaged recipe, comments included."""
+    packaged = _packaged()
+    if name not in packaged:
+        raise ConfigError(_unknown_recipe(name, packaged))
+    return packaged[name].read_text(encoding="utf-8")
+
+
+def recipe_description(name: str) -> str:
+    """The first line of a recipe is a comment that describes it."""
+    return recipe_text(name).splitlines()[0].removeprefix("#").strip()
+
+
+def read_layers(recipe: str | Path) -> list[Layer]:
+    """The recipe and everything it extends, oldest ancestor first."""
+    layers: list[Layer] = []
+    seen: list[str] = []
+    wanted: str | Path | None = recipe
+    while wanted is not None:
+        source, text, folder = _read(wanted, seen)
+        if source in seen:
+            chain = " -> ".join([*seen, source])
+            raise ConfigError(f"recipes extend each other in a circle: {chain}; remove one `extends`")
+        seen.append(source)
+        values = _parse(source, text)
+        parent = values.pop("extends", None)
+        layers.append(Layer(source, values))
+        wanted = _parent(parent, source, folder)
+    return layers[::-1]
+
+
+def _packaged() -> dict[str, Traversable]:
+    found: dict[str, Traversable] = {}
+    waiting = [("", files("actfirst.config") / "recipes")]
+    while waiting:
+        prefix, folder = waiting.pop()
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                waiting.append((f"{prefix}{entry.name}/", entry))
+            elif entry.name.endswith(SUFFIX):
+                found[prefix + entry.name.removesuffix(SUFFIX)] = entry
+    return found
+
+
+def _read(recipe: str | Path, seen: list[str]) -> tuple[str, str, Path]:
+    """What to call the source, its text, and the folder that its relative paths start from."""
+    by = f" (extended by {seen[-1]})" if seen else ""
+    if isinstance(recipe, str) and not recipe.endswith(SUFFIX):
+        packaged = _packaged()
+        if recipe not in packaged:
+            raise ConfigError(_unknown_recipe(recipe, packaged) + by)
+        return f"recipe {recipe}", packaged[recipe].read_text(encoding="utf-8"), Path()
+    path = Path(os.path.normpath(recipe))
+    try:
+        return str(path), path.read_text(encoding="utf-8"), path.parent
+    except FileNotFoundError:
+        raise ConfigError(
+            f"recipe file {path} does not exist{by}; `actfirst recipes list` shows the recipes that ship with "
+            "actfirst, `actfirst recipes copy` makes a file of one"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"recipe file {path} cannot be read{by}: {error}") from error
+
+
+def _parse(source: str, text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}") from error
+
+
+def _parent(parent: object, source: str, folder: Path) -> str | Path | None:
+    if parent is None:
+        return None
+    if not isinstance(parent, str) or not parent:
+        raise ConfigError(
+            f"extends = {parent!r} in {source}: must be one recipe name or one relative path, as a string"
+        )
+    if not parent.endswith(SUFFIX):
+        return parent
+    return Path(os.path.normpath(folder / parent))  # so that a circle through "../" is recognised
+
+
+def _unknown_recipe(name: str, packaged: dict[str, Traversable]) -> str:
+    if Path(name + SUFFIX).is_file():
+        return f"there is no recipe {name!r}; for the file, say {name + SUFFIX!r}"
+    close = difflib.get_close_matches(name, packaged, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(packaged))}"
+    return f"there is no recipe {name!r}; {hint} (a file is named by its path, ending in {SUFFIX})"

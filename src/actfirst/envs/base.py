@@ -1,0 +1,49 @@
+"""The environment protocol. An environment knows nothing of methods, prompts or engines.
+
+A `World` lists tasks and opens environments; an `Environment` plays one episode at a time. Both are plain
+synchronous objects: worker pools and deadlines are built around them, not inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from actfirst.records import Observation, Task
+
+
+class Environment(Protocol):
+    """Plays one episode at a time. An invalid action costs a turn and changes nothing else."""
+
+    def reset(self, task: Task) -> tuple[str, Observation]:
+        """Begin the task; returns its instruction and the first observation."""
+        ...
+
+    def step(self, action: str) -> Observation:
+        """Submit an action and return what follows."""
+        ...
+
+    def close(self) -> None:
+        """Release everything. Calling it twice is allowed."""
+        ...
+
+
+class World(Protocol):
+    """One benchmark as configured: its tasks, and environments that play them.
+
+    `rules` names the transition rules (`actfirst.alignment.RULES`) and the prompt templates that belong to the
+    benchmark. `fingerprint` changes whenever a stored reference would no longer replay.
+    """
+
+    name: str
+    rules: str
+    turn_limit: int
+    fingerprint: str
+
+    def splits(self) -> Sequence[str]: ...
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """All tasks of a split in a stable order; raises TaskError for an unknown split."""
+        ...
+
+    def open(self) -> Environment: ...

@@ -1,0 +1,55 @@
+"""Errors, named after the boundary at which they happen.
+
+Each message names the cause and the remedy. A failure inside one episode (EpisodeError) is recorded on that
+episode and never cancels its siblings; every other error ends the command with one clear message.
+"""
+
+from __future__ import annotations
+
+
+class ActfirstError(Exception):
+    """Base of every error that the program raises on purpose."""
+
+
+class ConfigError(ActfirstError):
+    """A recipe or override that cannot be used; names the key and what would be right."""
+
+
+class TaskError(ActfirstError):
+    """A task or split that the environment does not have."""
+
+
+class ReferenceStoreError(ActfirstError):
+    """A reference store that is missing, corrupt or made for another configuration."""
+
+
+class CheckpointError(ActfirstError):
+    """A checkpoint that is missing, incomplete or corrupt."""
+
+
+class RunFolderError(ActfirstError):
+    """A run folder that cannot be written or continued."""
+
+
+class EngineError(ActfirstError):
+    """An inference engine that failed or was asked for something it cannot do."""
+
+
+class TeacherError(ActfirstError):
+    """A teacher that does not fit the student or cannot score."""
+
+
+class EnvironmentFailure(ActfirstError):
+    """An environment that cannot be opened, or that died or hung."""
+
+
+class LedgerError(ActfirstError):
+    """A broken invariant of sample accounting. Always a bug, never an input error."""
+
+
+class EpisodeError(ActfirstError):
+    """Base of failures that belong to one episode."""
+
+
+class PromptTooLong(EpisodeError):
+    """A prompt that exceeds its budget even with no history."""

@@ -1,0 +1,71 @@
+"""Evaluation by the paper's protocol: plain think-then-act, no references, one trajectory per task and seed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from actfirst.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct
+from actfirst.alignment import TransitionRules
+from actfirst.envs.base import World
+from actfirst.envs.inline import EnvironmentPool
+from actfirst.errors import ConfigError
+from actfirst.evaluate.results import Evaluation, Outcome, summarise
+from actfirst.records import Episode, Task
+from actfirst.references.base import NoReferences, References
+from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Plays tasks with a policy. Other ways of acting than think-then-act are for measurements only."""
+
+    pool: EnvironmentPool
+    rules: TransitionRules
+    turn_limit: int
+    batch_tasks: int
+    acting: Plan = field(default_factory=ThinkThenAct)
+    references: References = field(default_factory=NoReferences)
+
+    async def evaluate(
+        self,
+        policy: Policy,
+        tasks: Sequence[Task],
+        seeds: Sequence[int],
+        on_episode: Callable[[Episode, int], None] | None = None,
+    ) -> Evaluation:
+        """Every task once per seed, at most `batch_tasks` at a time."""
+        if not tasks:
+            raise ConfigError("nothing to evaluate: the chosen splits hold no tasks")
+        started = time.monotonic()
+        gate = asyncio.Semaphore(self.batch_tasks)
+
+        async def one(place: int, task: Task, seed: int) -> Outcome:
+            async with gate:
+                episode = await self._play(EpisodeKey(0, place, task, derive_seed(seed, task.id)), policy)
+            if on_episode is not None:
+                on_episode(episode, seed)
+            return Outcome.of(episode, seed)
+
+        work = [one(place, task, seed) for seed in seeds for place, task in enumerate(tasks)]
+        outcomes = await asyncio.gather(*work)
+        return summarise(outcomes, time.monotonic() - started)
+
+    async def _play(self, key: EpisodeKey, policy: Policy) -> Episode:
+        reference = self.references.get(key.task) if self.acting.needs_reference else None
+        actor = self.acting.begin(EpisodeTools(policy, self.rules, reference, Progress()))
+        async with self.pool.lease() as environment:
+            return await play(key, environment, actor, self.rules, self.turn_limit, reference=reference)
+
+
+def choose_tasks(world: World, splits: Sequence[str], per_split: int) -> list[Task]:
+    """The tasks of `splits`; with `per_split`, that many spread evenly over each split."""
+    chosen: list[Task] = []
+    for split in splits:
+        tasks = world.tasks(split)
+        count = min(per_split or len(tasks), len(tasks))
+        chosen.extend(tasks[place * len(tasks) // count] for place in range(count))
+    return chosen

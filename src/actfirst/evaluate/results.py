@@ -1,0 +1,111 @@
+"""Task-performance metrics and their aggregation over evaluation seeds.
+
+Paper, "Evaluation Metrics" and "Evaluation Protocols": SR, Score and Round per seed; mean and sample standard
+deviation over seeds; by split, by task type and over all tasks.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from actfirst.records import Episode
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One evaluated episode."""
+
+    task_id: str
+    split: str
+    kind: str
+    seed: int
+    success: bool
+    score: float
+    turns: int
+    error: str | None = None
+
+    @classmethod
+    def of(cls, episode: Episode, seed: int) -> Outcome:
+        final = episode.final
+        return cls(
+            task_id=episode.task.id,
+            split=episode.task.split,
+            kind=episode.task.kind,
+            seed=seed,
+            success=bool(final and final.success),
+            score=final.score if final else 0.0,
+            turns=len(episode.turns),
+            error=episode.error,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A metric over seeds. `deviation` is the sample standard deviation, None for a single seed."""
+
+    mean: float
+    deviation: float | None
+    per_seed: tuple[float, ...]
+
+    @classmethod
+    def over(cls, values: Sequence[float]) -> Statistic:
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), deviation, tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """SR (%), Score ([0, 100]) and Round of one group of tasks."""
+
+    tasks: int
+    success_rate: Statistic
+    score: Statistic
+    rounds: Statistic
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An evaluated checkpoint: metrics over all tasks, by split and by task type."""
+
+    overall: Metrics
+    by_split: dict[str, Metrics]
+    by_kind: dict[str, Metrics]
+    errors: int
+    seconds: float
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def summarise(outcomes: Sequence[Outcome], seconds: float) -> Evaluation:
+    """Aggregate outcomes of one or more seeds over the same tasks."""
+    return Evaluation(
+        overall=_metrics(outcomes),
+        by_split=_grouped(outcomes, lambda outcome: outcome.split),
+        by_kind=_grouped(outcomes, lambda outcome: outcome.kind),
+        errors=sum(outcome.error is not None for outcome in outcomes),
+        seconds=seconds,
+    )
+
+
+def _grouped(outcomes: Iterable[Outcome], group: Callable[[Outcome], str]) -> dict[str, Metrics]:
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[group(outcome)].append(outcome)
+    return {name: _metrics(groups[name]) for name in sorted(groups)}
+
+
+def _metrics(outcomes: Sequence[Outcome]) -> Metrics:
+    seeds = sorted({outcome.seed for outcome in outcomes})
+    by_seed = [[outcome for outcome in outcomes if outcome.seed == seed] for seed in seeds]
+    return Metrics(
+        tasks=len({outcome.task_id for outcome in outcomes}),
+        success_rate=Statistic.over([100.0 * statistics.fmean(o.success for o in part) for part in by_seed]),
+        score=Statistic.over([statistics.fmean(o.score for o in part) for part in by_seed]),
+        rounds=Statistic.over([statistics.fmean(o.turns for o in part) for part in by_seed]),
+    )

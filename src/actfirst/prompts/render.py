@@ -1,0 +1,166 @@
+"""Fills the prompt templates of the paper's appendix "Prompt Details" from a snapshot of a turn.
+
+The templates are data files, `templates/<name>/<mode>.txt`, character by character as the paper prints them.
+The paper does not print the no-history forms (`<mode>_no_history.txt`): they leave out the history sentence
+and the step number, and change nothing else.
+
+Only `render_inverse_dynamics` takes a reference next observation, and it takes its text alone: reference
+actions, the reference's admissible actions and simulator states have no way into a prompt. Which pairs of the
+history are retained is decided in `actfirst.prompts.history`; tokens are the business of
+`actfirst.prompts.tokens`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from actfirst.records import Mode, Observation, Pair, TurnContext
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_WEBSHOP_INSTRUCTION = re.compile(r"^[ \t]*Instruction:[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template cut at its placeholders: literal text at even places, placeholder names at odd ones.
+
+    Values are put between the literals and never looked at again, so braces in them mean nothing.
+    """
+
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{{{part}}}" if place % 2 else part for place, part in enumerate(self.parts))
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        return self.parts[1::2]
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        return "".join(values[part] if place % 2 else part for place, part in enumerate(self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSet:
+    """The templates of one benchmark and the two things that differ between benchmarks beside their text.
+
+    `action_values` gives the placeholder values that describe what can be done now. `shown_reference` is how
+    a reference next observation appears in the inverse-dynamics prompt.
+    """
+
+    name: str
+    with_history: Mapping[Mode, Template]
+    without_history: Mapping[Mode, Template]
+    action_values: Callable[[Observation], Mapping[str, str]]
+    shown_reference: Callable[[str], str]
+
+
+def render(templates: TemplateSet, mode: Mode, context: TurnContext, retained: int) -> str:
+    """The user message of a full or next-action request that keeps the newest `retained` pairs."""
+    if mode is Mode.INVERSE_DYNAMICS:
+        raise ValueError("an inverse-dynamics prompt needs a reference: use render_inverse_dynamics")
+    return _template(templates, mode, retained).fill(_values(templates, context, retained))
+
+
+def render_inverse_dynamics(
+    templates: TemplateSet, context: TurnContext, retained: int, reference_observation: str
+) -> str:
+    """The user message of an inverse-dynamics request: the only prompt that shows the reference."""
+    values = _values(templates, context, retained)
+    values["reference_next_observation"] = templates.shown_reference(reference_observation)
+    return _template(templates, Mode.INVERSE_DYNAMICS, retained).fill(values)
+
+
+def pair_text(number: int, pair: Pair) -> str:
+    """One executed turn of the history. `number` is its absolute step, so its text never changes."""
+    return f"\n[Observation {number}: '{pair.observation}', Action {number}: '{pair.action}']"
+
+
+def without_instruction(page: str) -> str:
+    """A WebShop page without its instruction block: the line `Instruction:` and the goal on the next line.
+
+    Only the first block goes: it is the page's header, later text belongs to the product.
+    """
+    return _WEBSHOP_INSTRUCTION.sub("", page, count=1)
+
+
+def _template(templates: TemplateSet, mode: Mode, retained: int) -> Template:
+    return templates.with_history[mode] if retained else templates.without_history[mode]
+
+
+def _values(templates: TemplateSet, context: TurnContext, retained: int) -> dict[str, str]:
+    dropped = len(context.history) - retained
+    if retained < 0 or dropped < 0:
+        raise ValueError(f"cannot retain {retained} pairs of a history of {len(context.history)}")
+    pairs = enumerate(context.history[dropped:], start=dropped + 1)
+    return {
+        "task_description": context.instruction,
+        "step_count": str(context.turn - 1),
+        "history_length": str(retained),
+        "action_history": "".join(pair_text(number, pair) for number, pair in pairs),
+        "current_step": str(context.turn),
+        "current_observation": context.observation.text,
+        **templates.action_values(context.observation),
+    }
+
+
+def _quoted(items: Sequence[str]) -> str:
+    return ", ".join(f"'{item}'" for item in items)
+
+
+def _alfworld_values(observation: Observation) -> dict[str, str]:
+    # The paper excludes `help` but does not print how the list looks: one line, each action in quotes.
+    return {"admissible_actions": _quoted([a for a in observation.admissible if a != "help"])}
+
+
+def _webshop_values(observation: Observation) -> dict[str, str]:
+    # The query is the student's to write, so search appears as a form; it is offered only with a search bar.
+    can_search = any(template.startswith("search[") for template in observation.templates)
+    actions = ["search[<your query>]"] if can_search else []
+    actions += [action for action in observation.admissible if action.startswith("click[")]
+    return {"available_actions": "\n".join(f"'{action}'," for action in actions)}
+
+
+def _scienceworld_values(observation: Observation) -> dict[str, str]:
+    return {
+        "action_templates": _quoted(observation.templates),
+        "objects": _quoted(observation.objects),
+    }
+
+
+def _as_it_is(reference_observation: str) -> str:
+    return reference_observation
+
+
+def _load(
+    name: str,
+    action_values: Callable[[Observation], Mapping[str, str]],
+    shown_reference: Callable[[str], str] = _as_it_is,
+) -> TemplateSet:
+    folder = files("actfirst.prompts") / "templates" / name
+
+    def read(mode: Mode, suffix: str) -> Template:
+        text = (folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
+        return Template(tuple(_PLACEHOLDER.split(text)))
+
+    return TemplateSet(
+        name=name,
+        with_history={mode: read(mode, "") for mode in Mode},
+        without_history={mode: read(mode, "_no_history") for mode in Mode},
+        action_values=action_values,
+        shown_reference=shown_reference,
+    )
+
+
+TEMPLATE_SETS: dict[str, TemplateSet] = {
+    templates.name: templates
+    for templates in (
+        _load("alfworld", _alfworld_values),
+        _load("webshop", _webshop_values, without_instruction),
+        _load("scienceworld", _scienceworld_values),
+    )
+}

@@ -1,0 +1,227 @@
+"""The records that flow through the system, one per stage, all frozen.
+
+    Task -> Observation, Pair -> TurnContext -> Completion -> Response -> Turn -> Episode -> TurnSample
+
+Nothing here computes. Token ids that an engine returned are what the teacher scores and the learner trains
+on: no record is ever re-tokenised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """The three ways in which the same student is prompted (paper, appendix "Prompt Details")."""
+
+    FULL = "full"
+    NEXT_ACTION = "next_action"
+    INVERSE_DYNAMICS = "inverse_dynamics"
+
+
+class StopReason(StrEnum):
+    """Why an engine stopped generating."""
+
+    EOS = "eos"
+    STOP_STRING = "stop_string"
+    LENGTH = "length"
+
+
+class ActionSource(StrEnum):
+    """Who chose an executed action."""
+
+    THINK = "think"
+    NEXT_ACTION = "next_action"
+    INVERSE_DYNAMICS = "inverse_dynamics"
+    REFERENCE = "reference"
+
+
+class Verdict(StrEnum):
+    """What the transition check said of a guided turn; UNCHECKED where no guidance was active."""
+
+    ALIGNED = "aligned"
+    DIVERGED = "diverged"
+    INVALID_PROPOSAL = "invalid_proposal"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task instance of an environment. `id` is unique in its environment and stable across runs."""
+
+    id: str
+    split: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the environment shows after a reset or a step.
+
+    `admissible` is the list that validates actions. `templates` and `objects` are the separate action
+    information of environments whose admissible list is too long for a prompt. `score` is the best score
+    reached so far, in [0, 100]. `state` identifies the simulator state (equal strings mean equal sets of
+    facts); it is empty where an environment cannot tell, and never reaches a prompt.
+    """
+
+    text: str
+    admissible: tuple[str, ...]
+    templates: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    done: bool = False
+    success: bool = False
+    score: float = 0.0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One executed turn of a history: what was seen and what was submitted. Never reasoning."""
+
+    observation: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """An immutable snapshot of c_t = q + h_t + o_t. `turn` counts from 1; `history` is whole, never cut."""
+
+    instruction: str
+    history: tuple[Pair, ...]
+    observation: Observation
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceStep:
+    """One transition of a reference trajectory. `action` is for the checks only: no prompt ever holds it."""
+
+    action: str
+    observation: Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An offline reference trajectory of one task: its first observation and what each action led to."""
+
+    task_id: str
+    initial: Observation
+    steps: tuple[ReferenceStep, ...]
+    source: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What an engine returned for one request.
+
+    `logprobs` are those of the distribution that was actually sampled. `version` is the policy version of the
+    weights that generated every token of it.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    stop_reason: StopReason
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A full think-then-act response: one or two completions and what was inserted between them.
+
+    `mask` is 1 at tokens that the model generated and 0 at inserted ones; `logprobs` is 0.0 there.
+    `action` is None when the response is truncated or holds no well-formed action field.
+    """
+
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    mask: tuple[int, ...]
+    text: str
+    action: str | None
+    truncated: bool
+    stop_reason: StopReason
+    requests: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FastAction:
+    """An action-only completion and what was parsed from it (None: no well-formed action field)."""
+
+    mode: Mode
+    prompt_tokens: int
+    token_count: int
+    text: str
+    action: str | None
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One executed turn of an episode. `requests` lists the fast-action requests made for it, in order."""
+
+    number: int
+    observation: str
+    action: str
+    source: ActionSource
+    valid: bool
+    verdict: Verdict
+    requests: tuple[FastAction, ...]
+    response: Response | None
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One rollout of one task. `error` is None unless the episode was cut short by a recorded failure."""
+
+    id: str
+    task: Task
+    batch: int
+    turns: tuple[Turn, ...]
+    final: Observation | None
+    guided: bool
+    reference_length: int
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSample:
+    """What the learner sees: one full response with everything the loss needs, and nothing of its origin
+    but identifiers.
+
+    The four response streams have equal length; `mask` is 0 at inserted tokens. `weight` multiplies the
+    response's loss (1.0 in the paper).
+    """
+
+    id: str
+    episode_id: str
+    task_id: str
+    turn: int
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    mask: tuple[int, ...]
+    behaviour_logprobs: tuple[float, ...]
+    teacher_logprobs: tuple[float, ...]
+    version: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStats:
+    """What one optimiser update reports."""
+
+    loss: float
+    reverse_kl: float
+    grad_norm: float
+    clip_fraction: float
+    tokens: int
+    supervised_tokens: int
+    samples: int
+    seconds: float
+    extra: Mapping[str, float] = field(default_factory=dict)

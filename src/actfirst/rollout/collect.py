@@ -1,0 +1,200 @@
+"""One rollout batch: its episodes run concurrently, its responses beside them, and scored samples come out.
+
+A batch is complete when all interaction and all its responses and scores are. What it generated is accounted for
+here: every response is a sample or a counted reason why not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from actfirst.acting import EpisodeTools, Policy, Progress
+from actfirst.alignment import TransitionRules
+from actfirst.envs.inline import EnvironmentPool
+from actfirst.methods import Method, ResponseTiming
+from actfirst.records import Episode, Mode, Task, TurnSample
+from actfirst.references.base import References
+from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.rollout.responses import (
+    AdmittedResponses,
+    AllResponses,
+    InlineResponses,
+    ResponseSource,
+    Scored,
+    Scorer,
+)
+from actfirst.seeds import derive_seed
+from actfirst.turn_weights import TurnWeights
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStats:
+    """What a rollout batch cost."""
+
+    seconds: float
+    transitions: int
+    contexts: int
+    fast_requests: int
+    fast_tokens: int
+    full_responses: int
+    full_tokens: int
+    failed_contexts: int
+    scoring_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutBatch:
+    """A completed rollout batch: generated = len(samples) + sum(discarded)."""
+
+    index: int
+    episodes: tuple[Episode, ...]
+    samples: tuple[TurnSample, ...]
+    discarded: dict[str, int]
+    stats: BatchStats
+
+    @property
+    def generated(self) -> int:
+        return len(self.samples) + sum(self.discarded.values())
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Everything that stays the same from batch to batch. `budget` None means a response for every context."""
+
+    method: Method
+    policy: Policy
+    teacher: Scorer
+    pool: EnvironmentPool
+    rules: TransitionRules
+    references: References
+    turn_limit: int
+    seed: int
+    budget: int | None
+
+    async def collect(
+        self,
+        index: int,
+        tasks: Sequence[Task],
+        progress: Progress,
+        expected_contexts: float = 0.0,
+        on_episode: Callable[[Episode], None] | None = None,
+    ) -> RolloutBatch:
+        """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct."""
+        started = time.monotonic()
+        responses = self._responses(expected_contexts)
+        keys = [
+            EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, task.id))
+            for place, task in enumerate(tasks)
+        ]
+        try:
+            episodes = await _gather([self._play(key, progress, responses, on_episode) for key in keys])
+            scored = await responses.finish()
+        except BaseException:
+            responses.cancel()
+            raise
+        samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
+        stats = _stats(episodes, scored, failed, time.monotonic() - started)
+        return RolloutBatch(index, tuple(episodes), samples, discarded, stats)
+
+    def _responses(self, expected_contexts: float) -> ResponseSource:
+        if self.method.responses is ResponseTiming.INLINE:
+            return InlineResponses(self.policy, self.teacher)
+        if self.budget is None:
+            return AllResponses(self.policy, self.teacher)
+        # A little below the expected share, so that a batch longer than usual does not overshoot.
+        eager = 0.8 * self.budget / expected_contexts if expected_contexts > 0 else 0.0
+        return AdmittedResponses(self.policy, self.teacher, self.budget, eager)
+
+    async def _play(
+        self,
+        key: EpisodeKey,
+        progress: Progress,
+        responses: ResponseSource,
+        on_episode: Callable[[Episode], None] | None,
+    ) -> Episode:
+        reference = self.references.get(key.task) if self.method.acting.needs_reference else None
+        actor = self.method.acting.begin(EpisodeTools(self.policy, self.rules, reference, progress))
+        depth = self.method.depth.limit(self.turn_limit, progress)
+        async with self.pool.lease() as environment:
+            episode = await play(key, environment, actor, self.rules, depth, responses, reference)
+        if on_episode is not None:
+            on_episode(episode)
+        return episode
+
+
+async def _gather(work: Sequence[object]) -> list[Episode]:
+    """Like asyncio.gather, but when one fails the others are cancelled and awaited before it is raised."""
+    tasks = [asyncio.ensure_future(item) for item in work]  # type: ignore[call-overload]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _samples(
+    scored: Sequence[Scored], turn_weights: TurnWeights, progress: Progress
+) -> tuple[tuple[TurnSample, ...], dict[str, int], int]:
+    """Samples in order of episode and turn, reasons for responses that are none, and failed contexts."""
+    samples: list[TurnSample] = []
+    discarded: Counter[str] = Counter()
+    failed = 0
+    for _, group in groupby(scored, key=lambda item: item.key.index):
+        usable: list[Scored] = []
+        for item in group:
+            if item.response is None:
+                failed += 1
+            elif item.error is not None:
+                discarded["not scored"] += 1
+            elif not any(item.response.mask):
+                discarded["no generated token"] += 1
+            else:
+                usable.append(item)
+        lengths = [sum(item.response.mask) for item in usable if item.response]
+        for item, weight in zip(usable, turn_weights.weights(lengths, progress), strict=True):
+            samples.append(_sample(item, weight))
+    return tuple(samples), dict(discarded), failed
+
+
+def _sample(item: Scored, weight: float) -> TurnSample:
+    response = item.response
+    assert response is not None
+    return TurnSample(
+        id=f"{item.key.id}-t{item.turn:03d}",
+        episode_id=item.key.id,
+        task_id=item.key.task.id,
+        turn=item.turn,
+        prompt_ids=response.prompt_ids,
+        token_ids=response.token_ids,
+        mask=response.mask,
+        behaviour_logprobs=response.logprobs,
+        teacher_logprobs=item.teacher_logprobs,
+        version=response.version,
+        weight=weight,
+    )
+
+
+def _stats(
+    episodes: Sequence[Episode], scored: Sequence[Scored], failed: int, seconds: float
+) -> BatchStats:
+    turns = [turn for episode in episodes for turn in episode.turns]
+    fast = [request for turn in turns for request in turn.requests if request.mode is not Mode.FULL]
+    full = [item.response for item in scored if item.response is not None]
+    return BatchStats(
+        seconds=seconds,
+        transitions=len(turns),
+        contexts=len(turns),
+        fast_requests=len(fast),
+        fast_tokens=sum(request.token_count for request in fast),
+        full_responses=len(full),
+        full_tokens=sum(len(response.token_ids) for response in full),
+        failed_contexts=failed,
+        scoring_seconds=sum(item.seconds_scoring for item in scored),
+    )

@@ -1,0 +1,82 @@
+"""The FIFO sample buffer and its ledger (paper, "OPD Optimization").
+
+An update takes the oldest samples whose version is the learner's current one or lags by at most `max_lag`;
+older ones are discarded while the batch is made; nothing is taken twice. The ledger proves at every update that
+generated = trained + discarded + buffered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from actfirst.errors import LedgerError
+from actfirst.records import TurnSample
+
+STALE = "stale"
+
+
+@dataclass
+class Ledger:
+    """Counts of full responses since the run began."""
+
+    generated: int = 0
+    trained: int = 0
+    discarded: Counter[str] = field(default_factory=Counter)
+
+    def check(self, buffered: int) -> None:
+        accounted = self.trained + sum(self.discarded.values()) + buffered
+        if self.generated != accounted:
+            raise LedgerError(
+                f"{self.generated} responses were generated but {accounted} are accounted for: "
+                f"{self.trained} trained, {dict(self.discarded)} discarded, {buffered} buffered"
+            )
+
+    def to_json(self, buffered: int) -> dict[str, object]:
+        return {
+            "generated": self.generated,
+            "trained": self.trained,
+            "discarded": dict(self.discarded),
+            "buffered": buffered,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Ledger:
+        discarded = data["discarded"]
+        if not isinstance(discarded, Mapping):
+            raise LedgerError(f"a stored ledger is malformed: {data!r}")
+        return cls(int(str(data["generated"])), int(str(data["trained"])), Counter(discarded))
+
+
+class SampleBuffer:
+    """Samples of completed rollout batches, in order."""
+
+    def __init__(self, max_lag: int, ledger: Ledger | None = None, samples: Iterable[TurnSample] = ()) -> None:
+        self._max_lag = max_lag
+        self._samples = deque(samples)
+        self.ledger = ledger or Ledger()
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @property
+    def samples(self) -> tuple[TurnSample, ...]:
+        return tuple(self._samples)
+
+    def add(self, samples: Iterable[TurnSample], discarded: Mapping[str, int]) -> None:
+        """Take in what a rollout batch generated: its samples, and counted reasons for the rest."""
+        before = len(self._samples)
+        self._samples.extend(samples)
+        self.ledger.discarded.update(discarded)
+        self.ledger.generated += len(self._samples) - before + sum(discarded.values())
+
+    def take(self, count: int, version: int) -> list[TurnSample] | None:
+        """The oldest `count` usable samples, or None if there are not enough yet."""
+        usable = [sample for sample in self._samples if version - sample.version <= self._max_lag]
+        self.ledger.discarded[STALE] += len(self._samples) - len(usable)
+        taken = usable[:count] if len(usable) >= count else []
+        self._samples = deque(usable[len(taken) :])
+        self.ledger.trained += len(taken)
+        self.ledger.check(len(self._samples))
+        return taken or None

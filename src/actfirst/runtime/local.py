@@ -1,0 +1,170 @@
+"""The local runtime: every part of a run in this process, each busy part in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from actfirst.acting import Policy, Progress
+from actfirst.alignment import RULES
+from actfirst.checkpoints import resolve_model
+from actfirst.config.load import dump_toml
+from actfirst.config.models import Config, EngineSection, Generation, TeacherSection
+from actfirst.engines.base import Engine
+from actfirst.envs.inline import InlinePool
+from actfirst.envs.registry import open_world
+from actfirst.evaluate.protocol import Evaluator, choose_tasks
+from actfirst.methods import METHODS, ResponseTiming
+from actfirst.prompts.render import TEMPLATE_SETS
+from actfirst.prompts.tokens import PromptEncoder
+from actfirst.records import TurnSample, UpdateStats
+from actfirst.references.base import NoReferences
+from actfirst.references.registry import open_references
+from actfirst.rollout.collect import Collector
+from actfirst.runtime import loop
+from actfirst.runtime.buffer import Ledger, SampleBuffer
+from actfirst.runtime.clock import StageClock
+from actfirst.runtime.rollouts import RolloutStream
+from actfirst.runtime.start_up import check_limits, check_tokenizers, prove_scoring
+from actfirst.runtime.task_order import TaskOrder
+from actfirst.runtime.training import Evaluations, Training
+from actfirst.runtime.watch import Unwatched, Watcher
+from actfirst.teacher.scoring import EngineTeacher
+from actfirst.tracking.run_folder import RunFolder
+from actfirst.tracking.sinks import open_sinks
+
+Result = TypeVar("Result")
+
+if TYPE_CHECKING:
+    import torch
+
+    from actfirst.learning.checkpoint import Checkpoint
+    from actfirst.learning.update import Learner
+
+
+def train(
+    config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
+) -> dict[str, object]:
+    """Train to the end (or from where a killed run stands) and return the summary."""
+    return asyncio.run(_train(config, folder, resume, watcher or Unwatched()))
+
+
+async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> dict[str, object]:
+    run_folder = RunFolder.open(folder) if resume else RunFolder.create(folder, dump_toml(config))
+    try:
+        run = build(config, run_folder, watcher)
+    except BaseException:
+        run_folder.close()
+        raise
+    return await loop.train(run)
+
+
+def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
+    """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
+    student, teacher = _model_folders(config)
+    checkpoint = _newest_checkpoint(folder)
+    state = _State.of(checkpoint)
+    folder.rewind(state.offsets)
+    learner = _LocalLearner(_open_learner(config, student, checkpoint), folder.checkpoints, student)
+    engine = _student_engine(config.engine, student, learner)
+    teacher_engine = _open_engine(config.teacher, teacher)
+    world = open_world(config.environment)
+    pool, rules, method = InlinePool(world), RULES[world.rules], METHODS[config.rollout.method]
+    encoder = _encoder(student)
+
+    def policy(of: Engine, limits: Generation) -> Policy:
+        return Policy(of, encoder, TEMPLATE_SETS[world.rules], limits)
+
+    acting = policy(engine, config.rollout.generation)
+    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
+    collector = Collector(
+        method,
+        acting,
+        EngineTeacher(teacher_engine),
+        pool,
+        rules,
+        open_references(config.environment, world) if method.acting.needs_reference else NoReferences(),
+        world.turn_limit,
+        config.run.seed,
+        config.learner.batch_size if admitted else None,
+    )
+    rollouts = RolloutStream(
+        collector,
+        TaskOrder(tuple(world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        lambda index: Progress(index, learner.version, config.run.updates),
+        overlap=config.rollout.overlap,
+        delivered=state.delivered,
+        expected_contexts=state.expected_contexts,
+        on_episode=watcher.episode,
+    )
+    settings = config.evaluation
+
+    async def shut_down() -> None:
+        await engine.close()
+        await teacher_engine.close()
+        await pool.close()
+        learner.close()
+
+    return Training(
+        config=config,
+        title=f"{method.title} on {world.name}",
+        folder=folder,
+        learner=learner,
+        engine=engine,
+        teacher_engine=teacher_engine,
+        buffer=SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples),
+        rollouts=rollouts,
+        evaluations=Evaluations(
+            Evaluator(pool, rules, world.turn_limit, settings.batch_tasks),
+            choose_tasks(world, settings.splits, settings.tasks_per_split),
+            policy(engine, settings.generation),
+            policy(teacher_engine, settings.generation),
+        ),
+        clock=StageClock(state.seconds),
+        watcher=watcher,
+        sinks=open_sinks(config.tracking.sinks, folder.path),
+        prove=lambda: prove_scoring(acting, teacher_engine, config.engine.dtype),
+        shut_down=shut_down,
+        history=list(state.evaluations),
+    )
+
+
+class _LocalLearner:
+    """The learner in a thread of its own, so that rollouts go on while it updates."""
+
+    def __init__(self, learner: Learner, checkpoints: Path, source: Path) -> None:
+        self._learner = learner
+        self._checkpoints = checkpoints
+        self._source = source
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
+
+    @property
+    def version(self) -> int:
+        return self._learner.version
+
+    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
+        return await self._run(lambda: self._learner.update(samples))
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        return self._learner.weights()
+
+    async def save(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
+    ) -> None:
+        from actfirst.learning.checkpoint import prune, save
+
+        def write() -> None:
+            save(self._checkpoints, self._learner, samples, trainer_state)
+            prune(self._checkpoints, keep)
+
+        await self._run(write)
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,69 @@
+"""Rollout batches as a stream, one batch ahead of the learner when they may overlap."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from actfirst.acting import Progress
+from actfirst.records import Episode
+from actfirst.rollout.collect import Collector, RolloutBatch
+from actfirst.runtime.task_order import TaskOrder
+
+
+class RolloutStream:
+    """Completed batches in order. With `overlap`, the next batch starts when one is handed out.
+
+    `delivered` is the cursor: batches under way when a run dies are rolled out again.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        order: TaskOrder,
+        progress: Callable[[int], Progress],
+        *,
+        overlap: bool,
+        delivered: int = 0,
+        expected_contexts: float = 0.0,
+        on_episode: Callable[[Episode], None] | None = None,
+    ) -> None:
+        self._collector = collector
+        self._order = order
+        self._progress = progress
+        self._overlap = overlap
+        self._on_episode = on_episode
+        self._ahead: asyncio.Task[RolloutBatch] | None = None
+        self.delivered = delivered
+        self.expected_contexts = expected_contexts
+
+    async def next(self, *, more: bool = True) -> RolloutBatch:
+        """The next completed batch. `more` False says that no further one will be asked for."""
+        ahead = self._ahead or self._start(self.delivered)
+        self._ahead = ahead
+        batch = await ahead
+        self._ahead = None
+        self.delivered += 1
+        seen = float(batch.stats.contexts)
+        self.expected_contexts = 0.5 * (self.expected_contexts + seen) if self.expected_contexts else seen
+        if self._overlap and more:
+            self._ahead = self._start(self.delivered)
+        return batch
+
+    async def settle(self) -> None:
+        """Wait for the batch under way, without taking it."""
+        if self._ahead is not None:
+            await asyncio.wait([self._ahead])
+
+    async def close(self) -> None:
+        if self._ahead is not None:
+            self._ahead.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self._ahead
+
+    def _start(self, index: int) -> asyncio.Task[RolloutBatch]:
+        work = self._collector.collect(
+            index, self._order.batch(index), self._progress(index), self.expected_contexts, self._on_episode
+        )
+        return asyncio.ensure_future(work)

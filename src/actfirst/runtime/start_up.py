@@ -1,0 +1,75 @@
+"""What start-up proves before anything is trained: the parts fit together.
+
+Student and teacher share the tokenizer; limits fit the models; the engine's sampling log-probs are those of its
+own scoring; the teacher returns one finite log-prob per token.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from actfirst.acting import Policy
+from actfirst.config.models import Config, Generation
+from actfirst.engines.base import Engine, Sampling
+from actfirst.errors import ConfigError, EngineError, TeacherError
+
+_PROBE = "Say what you would do next.\nYou are in the middle of a room. Looking around, you see a cabinet 1."
+_PROBE_TOKENS = 16
+# Scoring and sampling run through different batch shapes, so they round differently.
+_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
+
+
+def check_tokenizers(student: Path, teacher: Path) -> None:
+    """Refuse a teacher whose token ids mean something else."""
+    from transformers import AutoTokenizer
+
+    ours, theirs = (AutoTokenizer.from_pretrained(str(path)) for path in (student, teacher))
+    if ours.get_vocab() != theirs.get_vocab():
+        raise TeacherError(
+            f"student {student} ({len(ours)} tokens) and teacher {teacher} ({len(theirs)} tokens) do not share a "
+            "tokenizer; token-level distillation needs the same vocabulary: choose models of one family"
+        )
+    if ours(_PROBE)["input_ids"] != theirs(_PROBE)["input_ids"]:
+        raise TeacherError(
+            f"student {student} and teacher {teacher} share a vocabulary but tokenise differently; "
+            "use the same tokenizer.json for both"
+        )
+
+
+def check_limits(config: Config, student: Path, teacher: Path) -> None:
+    """Refuse limits that a model's positions cannot hold."""
+    for who, path in (("student", student), ("teacher", teacher)):
+        positions = json.loads((path / "config.json").read_text())["max_position_embeddings"]
+        for key, limits in _limits(config):
+            longest = limits.prompt_limit + max(limits.response_limit, limits.fast_limit)
+            if longest > positions:
+                raise ConfigError(
+                    f"{key}: prompt_limit + response_limit = {longest} tokens, but the {who} ({path}) has "
+                    f"{positions} positions; lower {key}.prompt_limit to at most "
+                    f"{positions - longest + limits.prompt_limit}"
+                )
+
+
+def _limits(config: Config) -> list[tuple[str, Generation]]:
+    return [
+        ("rollout.generation", config.rollout.generation),
+        ("evaluation.generation", config.evaluation.generation),
+    ]
+
+
+async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:
+    """Sample a few tokens; the student's own scores must give the sampling log-probs back."""
+    prompt = policy.encoder.encode(_PROBE)
+    completion = await policy.engine.generate(prompt, Sampling(_PROBE_TOKENS, seed=0))
+    own = await policy.engine.score(prompt, completion.token_ids)
+    worst = max(abs(a - b) for a, b in zip(own, completion.logprobs, strict=True))
+    if not worst <= _TOLERANCE[dtype]:
+        raise EngineError(
+            f"the engine's sampling log-probs and its scores differ by up to {worst:.3g} "
+            f"(allowed: {_TOLERANCE[dtype]:g} in {dtype}); advantages would be wrong"
+        )
+    scores = await teacher.score(prompt, completion.token_ids)
+    if len(scores) != len(completion.token_ids) or not all(map(math.isfinite, scores)):
+        raise TeacherError(f"the teacher did not return a finite log-prob per token: {scores!r}")

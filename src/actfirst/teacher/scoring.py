@@ -1,0 +1,31 @@
+"""The frozen teacher as a scorer of responses.
+
+Scores the very token ids that the student's engine returned, under the student's prompt. Inserted tokens are
+scored too (they are context) and masked later. In-process: an engine that only scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actfirst.engines.base import Engine
+from actfirst.errors import EngineError, TeacherError
+from actfirst.records import Response
+
+
+@dataclass(frozen=True)
+class EngineTeacher:
+    """A teacher behind an engine of this process."""
+
+    engine: Engine
+
+    async def score(self, response: Response) -> tuple[float, ...]:
+        try:
+            logprobs = await self.engine.score(response.prompt_ids, response.token_ids)
+        except EngineError as error:
+            raise TeacherError(f"the teacher could not score a response: {error}") from error
+        if len(logprobs) != len(response.token_ids):
+            raise TeacherError(
+                f"the teacher returned {len(logprobs)} log-probs for {len(response.token_ids)} tokens"
+            )
+        return logprobs

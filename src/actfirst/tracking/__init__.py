@@ -1,0 +1,1 @@
+"""What a run leaves behind: its folder, its episodes as JSON, and optional metric sinks."""

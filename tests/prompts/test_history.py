@@ -1,0 +1,160 @@
+"""Which history a prompt keeps (paper, appendix "History Management")."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actfirst.errors import PromptTooLong
+from actfirst.prompts.history import Prompt, fit
+from actfirst.prompts.render import TEMPLATE_SETS, render, render_inverse_dynamics
+from actfirst.prompts.tokens import PromptEncoder
+from actfirst.records import Mode, Observation, Pair, TurnContext
+from tests.prompts.contexts import ALFWORLD, REFERENCE, contexts
+from tests.prompts.tokenizers import BYTE_LEVEL, naive_ids, tokenizer
+
+TEMPLATES = TEMPLATE_SETS["alfworld"]
+NAMES = sorted(TEMPLATE_SETS)
+
+
+@cache
+def encoder(family: str = "qwen") -> PromptEncoder:
+    return PromptEncoder(tokenizer(family))
+
+
+def naive_fit(family: str, name: str, mode: Mode, context: TurnContext, limit: int) -> Prompt | None:
+    """The paper's loop, word for word: remove the oldest pair and render again; None if nothing fits."""
+    for retained in range(len(context.history), -1, -1):
+        if mode is Mode.INVERSE_DYNAMICS:
+            text = render_inverse_dynamics(TEMPLATE_SETS[name], context, retained, REFERENCE)
+        else:
+            text = render(TEMPLATE_SETS[name], mode, context, retained)
+        ids = naive_ids(tokenizer(family), text)
+        if len(ids) <= limit:
+            return Prompt(tuple(ids), text, retained)
+    return None
+
+
+def reference_for(mode: Mode) -> str | None:
+    return REFERENCE if mode is Mode.INVERSE_DYNAMICS else None
+
+
+def long_episode(turns: int) -> TurnContext:
+    history = tuple(Pair(f"You see cup {n}.\n" + "and more " * (n % 7), f"take cup {n}") for n in range(1, turns))
+    return TurnContext("find the cup", history, Observation("Nothing.", ("look",)), turns)
+
+
+def needed(context: TurnContext, retained: int, mode: Mode = Mode.FULL) -> int:
+    return len(naive_ids(tokenizer("qwen"), render(TEMPLATES, mode, context, retained)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.data(),
+    family=st.sampled_from(BYTE_LEVEL),
+    name=st.sampled_from(NAMES),
+    mode=st.sampled_from(list(Mode)),
+    context=contexts(),
+)
+def test_fitting_equals_the_loop_of_the_paper(
+    data: st.DataObject, family: str, name: str, mode: Mode, context: TurnContext
+) -> None:
+    everything = naive_fit(family, name, mode, context, 10**9)
+    assert everything is not None
+    limit = data.draw(st.integers(len(everything.ids) // 3, len(everything.ids) + 5))
+    expected = naive_fit(family, name, mode, context, limit)
+    arguments = (encoder(family), TEMPLATE_SETS[name], mode, context, limit, reference_for(mode))
+    if expected is None:
+        with pytest.raises(PromptTooLong):
+            fit(*arguments)
+    else:
+        assert fit(*arguments) == expected
+
+
+def test_the_whole_history_is_kept_when_it_fits_exactly() -> None:
+    context = long_episode(12)
+    assert fit(encoder(), TEMPLATES, Mode.FULL, context, needed(context, 11)).retained == 11
+    assert fit(encoder(), TEMPLATES, Mode.FULL, context, needed(context, 11) - 1).retained == 10
+
+
+def test_every_limit_keeps_as_much_as_the_loop_would() -> None:
+    context = long_episode(12)
+    sizes = [needed(context, retained) for retained in range(12)]
+    for limit in range(sizes[0], sizes[-1] + 2, 3):
+        kept = fit(encoder(), TEMPLATES, Mode.FULL, context, limit).retained
+        assert kept == max(retained for retained, size in enumerate(sizes) if size <= limit)
+
+
+def test_modes_keep_different_suffixes_because_their_templates_differ() -> None:
+    context = long_episode(12)
+    limit = needed(context, 6)
+    full = fit(encoder(), TEMPLATES, Mode.FULL, context, limit)
+    fast = fit(encoder(), TEMPLATES, Mode.NEXT_ACTION, context, limit)
+    inverse = fit(encoder(), TEMPLATES, Mode.INVERSE_DYNAMICS, context, limit, REFERENCE)
+    assert inverse.retained < full.retained == 6 < fast.retained
+
+
+def test_a_prompt_that_never_fits_says_why_and_what_to_do() -> None:
+    limit = needed(ALFWORLD, 0) - 1
+    with pytest.raises(PromptTooLong, match=rf"full prompt needs {limit + 1} tokens .* {limit}: raise the prompt limit"):
+        fit(encoder(), TEMPLATES, Mode.FULL, ALFWORLD, limit)
+
+
+def test_a_first_turn_that_does_not_fit_is_the_same_error() -> None:
+    first = TurnContext("q", (), Observation("word " * 500, ("look",)), 1)
+    with pytest.raises(PromptTooLong, match="full prompt needs"):
+        fit(encoder(), TEMPLATES, Mode.FULL, first, 300)
+
+
+def test_the_observation_the_actions_and_the_reference_are_never_shortened() -> None:
+    context = replace(long_episode(12), observation=Observation("now " * 30, ("act " * 30,)))
+    reference = "then " * 30
+    text = render_inverse_dynamics(TEMPLATES, context, 0, reference)
+    limit = len(naive_ids(tokenizer("qwen"), text))
+    prompt = fit(encoder(), TEMPLATES, Mode.INVERSE_DYNAMICS, context, limit, reference)
+    assert prompt.retained == 0
+    assert all(whole in prompt.text for whole in ("now " * 30, "act " * 30, reference))
+
+
+def test_the_snapshot_is_left_as_it_was() -> None:
+    context = long_episode(12)
+    before = copy.deepcopy(context)
+    fit(encoder(), TEMPLATES, Mode.FULL, context, needed(context, 3))
+    assert context == before
+
+
+@pytest.mark.parametrize("mode", [Mode.FULL, Mode.NEXT_ACTION])
+def test_a_reference_is_refused_outside_inverse_dynamics(mode: Mode) -> None:
+    with pytest.raises(ValueError, match="must not have a reference"):
+        fit(encoder(), TEMPLATES, mode, ALFWORLD, 10_000, REFERENCE)
+
+
+def test_inverse_dynamics_needs_a_reference() -> None:
+    with pytest.raises(ValueError, match="must have a reference"):
+        fit(encoder(), TEMPLATES, Mode.INVERSE_DYNAMICS, ALFWORLD, 10_000)
+
+
+def test_an_empty_reference_observation_is_still_a_reference() -> None:
+    prompt = fit(encoder(), TEMPLATES, Mode.INVERSE_DYNAMICS, ALFWORLD, 10_000, "")
+    assert "Reference next observation:\n\n" in prompt.text
+
+
+def test_overflow_late_in_a_long_episode_costs_a_few_renderings_not_one_per_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = long_episode(200)
+    made = PromptEncoder(tokenizer("qwen"))
+    encoded: list[str] = []
+    original = made.encode
+    monkeypatch.setattr(made, "encode", lambda text: encoded.append(text) or original(text))
+    prompt = fit(made, TEMPLATES, Mode.FULL, context, needed(context, 20))
+    assert prompt.retained == 20
+    assert len(encoded) <= 4
+    tokenised = made.characters_tokenised
+    fit(made, TEMPLATES, Mode.FULL, context, needed(context, 20))
+    assert made.characters_tokenised == tokenised

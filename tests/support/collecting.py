@@ -1,0 +1,84 @@
+"""Builds a collector over the corridor with a scripted engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actfirst.acting import Policy
+from actfirst.alignment import RULES
+from actfirst.config.models import Generation
+from actfirst.envs.base import World
+from actfirst.envs.inline import InlinePool
+from actfirst.methods import METHODS
+from actfirst.prompts.render import TEMPLATE_SETS
+from actfirst.prompts.tokens import PromptEncoder
+from actfirst.records import Task
+from actfirst.references.base import References
+from actfirst.rollout.collect import Collector
+from actfirst.rollout.responses import Scorer
+from tests.support.scripted import Request, Script, ScriptedEngine, ScriptedTeacher
+from tests.support.tiny_models import make_tiny_tokenizer
+from tests.support.toy_world import CorridorReferences, CorridorWorld
+
+GENERATION = Generation(
+    prompt_limit=4000, first_stage=200, response_limit=260, continuation=60, fast_limit=60
+)
+
+
+@dataclass
+class Bench:
+    """A collector and what it is made of."""
+
+    engine: ScriptedEngine
+    teacher: Scorer
+    collector: Collector
+
+
+_ENCODER: list[PromptEncoder] = []
+
+
+def encoder() -> PromptEncoder:
+    if not _ENCODER:
+        _ENCODER.append(PromptEncoder(make_tiny_tokenizer()))
+    return _ENCODER[0]
+
+
+def bench(
+    method: str,
+    script: Script,
+    *,
+    budget: int | None = None,
+    teacher: Scorer | None = None,
+    world: World | None = None,
+    references: References | None = None,
+    generation: Generation = GENERATION,
+) -> Bench:
+    engine = ScriptedEngine(encoder(), script)
+    world = world or CorridorWorld()
+    teacher = teacher or ScriptedTeacher()
+    collector = Collector(
+        method=METHODS[method],
+        policy=Policy(engine, encoder(), TEMPLATE_SETS["alfworld"], generation),
+        teacher=teacher,
+        pool=InlinePool(world),
+        rules=RULES["alfworld"],
+        references=references or CorridorReferences(),
+        turn_limit=world.turn_limit,
+        seed=7,
+        budget=budget,
+    )
+    return Bench(engine, teacher, collector)
+
+
+def corridor_tasks(count: int) -> list[Task]:
+    return list(CorridorWorld().tasks("train"))[:count]
+
+
+def right_action(request: Request) -> str:
+    """What a perfect agent does, read from the admissible actions of the prompt."""
+    return "pull lever" if "'pull lever'" in request.text else "go east"
+
+
+def perfect(request: Request) -> str:
+    action = f"<action>{right_action(request)}</action>"
+    return action if request.is_fast else f"<think>\nI know the way.\n</think>\n\n{action}"
