@@ -17,7 +17,9 @@ DESK = Observation(
 WON = Observation("You put the mug 1 in the desk 1.", ("look",), done=True, success=True)
 
 
-def turn(action: str, after: Observation, expected: Observation, reference_action: str = "go to desk 1") -> Transition:
+def turn(
+    action: str, after: Observation, expected: Observation, reference_action: str = "go to desk 1"
+) -> Transition:
     return Transition(HALL, action, after, ReferenceStep(reference_action, expected), "take mug 1 from desk 1")
 
 
@@ -28,7 +30,8 @@ def reason(transition: Transition) -> Reason:
 
 
 class TestValidity:
-    """ "An action is valid if its normalized text belongs to the current admissible-action set, excluding help." """
+    """ "An action is valid if its normalized text belongs to the current admissible-action set, excluding
+    help." """
 
     def test_an_admissible_action_is_valid(self) -> None:
         assert rules.valid("go to desk 1", HALL)
@@ -57,7 +60,9 @@ class TestObservation:
         assert reason(turn("go to desk 1", DESK, DESK)) is Reason.NONE
 
     def test_case_and_spacing_do_not_matter(self) -> None:
-        shouted = replace(DESK, text="\r\n YOU arrive at desk 1.   On the desk 1, you see a pen 2, and a mug 1.\r\n")
+        shouted = replace(
+            DESK, text="\r\n YOU arrive at desk 1.   On the desk 1, you see a pen 2, and a mug 1.\r\n"
+        )
         assert reason(turn("go to desk 1", shouted, DESK)) is Reason.NONE
 
     def test_the_order_of_objects_does_matter(self) -> None:
@@ -99,7 +104,10 @@ class TestAdmissibleActions:
         assert reason(turn("look", replace(WON, admissible=("go to sofa 1",)), WON)) is Reason.NONE
 
     def test_terminal_transitions_still_compare_observations(self) -> None:
-        assert reason(turn("look", replace(WON, text="You put the pen 2 in the desk 1."), WON)) is Reason.OBSERVATION
+        assert (
+            reason(turn("look", replace(WON, text="You put the pen 2 in the desk 1."), WON))
+            is Reason.OBSERVATION
+        )
 
 
 def test_the_termination_flag_must_agree() -> None:

@@ -13,7 +13,9 @@ from actfirst.records import Observation, ReferenceStep
 rules = RULES["scienceworld"]
 
 TEMPLATES = ("go OBJ", "look around", "pour OBJ in OBJ", "wait")
-HALL = Observation("You are in the hallway.", ("go kitchen", "look around", "wait"), TEMPLATES, ("kitchen", "air"))
+HALL = Observation(
+    "You are in the hallway.", ("go kitchen", "look around", "wait"), TEMPLATES, ("kitchen", "air")
+)
 KITCHEN = Observation(
     "This room is called the kitchen. In it, you see: \n"
     "\ta counter. On the counter is: a bowl (containing a fig, a plum), a lamp, which is off, a drawer.\n"
@@ -73,7 +75,9 @@ class TestObservation:
         assert reason(replace(KITCHEN, text=REORDERED), KITCHEN) is Reason.NONE
 
     def test_another_object_has_diverged(self) -> None:
-        assert reason(replace(KITCHEN, text=REORDERED.replace("a plum", "a pear")), KITCHEN) is Reason.OBSERVATION
+        assert (
+            reason(replace(KITCHEN, text=REORDERED.replace("a plum", "a pear")), KITCHEN) is Reason.OBSERVATION
+        )
 
     def test_another_state_of_an_object_has_diverged(self) -> None:
         changed = REORDERED.replace("which is off", "which is on")

@@ -7,10 +7,13 @@ import random
 import time
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actfirst.alignment.normalize import normalize, normalize_scienceworld, split_enumeration
+
+# No deadline: the machine may be busy, and speed has tests of its own.
+quick = settings(max_examples=60, deadline=None)
 
 ROOM = """This room is called the workshop. In it, you see:
 \tthe agent
@@ -49,12 +52,14 @@ class TestEveryBenchmark:
     def test_words_and_punctuation_are_left_alone(self) -> None:
         assert normalize("On the desk 1, you see a pen 2.") == "on the desk 1, you see a pen 2."
 
+    @quick
     @given(st.text())
     @example("\u0345\u1fb3\u0308")  # folding once leaves this one unfinished
     @example("\u00a8\u0390")
     def test_normalising_twice_changes_nothing(self, text: str) -> None:
         assert normalize(normalize(text)) == normalize(text)
 
+    @quick
     @given(
         st.lists(st.text(alphabet="abcXYZ,.[]'1 ", min_size=1).filter(str.strip), min_size=1),
         st.data(),
@@ -106,7 +111,9 @@ class TestScienceWorld:
         assert normalize_scienceworld("You see:\n\ta pan\n\ta cup\n\ta pan") == "a cup\na pan\na pan\nyou see:"
 
     def test_contents_are_sorted(self) -> None:
-        assert normalize_scienceworld("a bowl (containing a plum, a fig)") == "a bowl (containing a fig, a plum)"
+        assert (
+            normalize_scienceworld("a bowl (containing a plum, a fig)") == "a bowl (containing a fig, a plum)"
+        )
 
     def test_every_containing_expression_of_a_line_is_sorted(self) -> None:
         line = "a jar (containing b, a) beside a cup (containing d, c)"
@@ -115,7 +122,9 @@ class TestScienceWorld:
     def test_of_nested_containing_expressions_only_the_innermost_is_sorted(self) -> None:
         line = "a box (containing a tin (containing tea, rice), a pin)"
         assert normalize_scienceworld(line) == "a box (containing a tin (containing rice, tea), a pin)"
-        assert normalize_scienceworld("x (containing b, a (containing c))") == "x (containing b, a (containing c))"
+        assert (
+            normalize_scienceworld("x (containing b, a (containing c))") == "x (containing b, a (containing c))"
+        )
 
     def test_other_parentheses_do_not_make_it_nested(self) -> None:
         line = "a shelf (containing a book (Ulysses) by Joyce, a book (Emma) by Austen)"
@@ -129,11 +138,16 @@ class TestScienceWorld:
 
     def test_only_what_follows_the_last_is_of_a_line_is_sorted(self) -> None:
         line = "a bed. On the bed is: a rug, a mat. On the mat is: a pillow, a doll.."
-        assert normalize_scienceworld(line) == "a bed. on the bed is: a rug, a mat. on the mat is: a doll, a pillow."
+        assert (
+            normalize_scienceworld(line)
+            == "a bed. on the bed is: a rug, a mat. on the mat is: a doll, a pillow."
+        )
 
     def test_an_item_with_its_own_full_stop_is_the_same_in_any_place(self) -> None:
         tree = "a tree. On the tree you see: a flower. "
-        assert normalize_scienceworld(f"In it is: {tree}, soil.") == normalize_scienceworld(f"In it is: soil, {tree}.")
+        assert normalize_scienceworld(f"In it is: {tree}, soil.") == normalize_scienceworld(
+            f"In it is: soil, {tree}."
+        )
         assert normalize_scienceworld(f"a pot (containing {tree}, soil)") == normalize_scienceworld(
             f"a pot (containing soil, {tree})"
         )
@@ -186,13 +200,16 @@ def containers(draw: st.DrawFn) -> tuple[str, str]:
 @st.composite
 def listing_lines(draw: st.DrawFn) -> tuple[str, str]:
     """A line with an enumeration of plain things and containers, written in two orders."""
-    items = draw(st.lists(st.one_of(LEAVES.map(lambda leaf: (leaf, leaf)), containers()), min_size=1, max_size=5))
+    items = draw(
+        st.lists(st.one_of(LEAVES.map(lambda leaf: (leaf, leaf)), containers()), min_size=1, max_size=5)
+    )
     other = draw(st.permutations(items))
     head = draw(st.sampled_from(["a table. On the table is: ", "a bed. On it is: a rug. On the rug is: "]))
     stop = draw(st.sampled_from(["", "."]))
     return head + ", ".join(one for one, _ in items) + stop, head + ", ".join(two for _, two in other) + stop
 
 
+@quick
 @given(st.lists(st.one_of(listing_lines(), containers()), min_size=1, max_size=6), st.randoms())
 def test_scienceworld_ignores_the_order_of_lines_and_items(
     lines: list[tuple[str, str]], rng: random.Random
@@ -205,6 +222,7 @@ def test_scienceworld_ignores_the_order_of_lines_and_items(
     assert normalize_scienceworld(normalize_scienceworld(one)) == normalize_scienceworld(one)
 
 
+@quick
 @given(st.text())
 def test_scienceworld_normalising_twice_changes_nothing(text: str) -> None:
     assert normalize_scienceworld(normalize_scienceworld(text)) == normalize_scienceworld(text)
@@ -214,7 +232,7 @@ def test_scienceworld_normalising_twice_changes_nothing(text: str) -> None:
 @pytest.mark.parametrize("letter", ["a", "é"])
 def test_two_kilobytes_take_well_under_a_millisecond(function: object, letter: str) -> None:
     assert callable(function)
-    text = (ROOM.replace("a", letter) * 5)[:2048]
+    text = (ROOM.replace("a", letter) * 8)[:2048]
     assert len(text) == 2048
 
     def once() -> float:

@@ -52,9 +52,35 @@ CONTEXTS = {"alfworld": ALFWORLD, "webshop": WEBSHOP, "scienceworld": SCIENCEWOR
 # Fragments that have broken tokenisers and templates before, between ordinary words.
 FRAGMENTS = [
     *("go to table 1", "You see a cup", "12", "3456", "it's", "'s", "don't", "...", "[button]", "price: $10"),
-    *("\n", "\n", "\n\n", "\n\n\n", " ", "  ", " \n", "\n ", "\t", "\r\n", "\r", "\u00a0", "\u3000", "\x85", "\x1f"),
+    *(
+        "\n",
+        "\n",
+        "\n\n",
+        "\n\n\n",
+        " ",
+        "  ",
+        " \n",
+        "\n ",
+        "\t",
+        "\r\n",
+        "\r",
+        "\u00a0",
+        "\u3000",
+        "\x85",
+        "\x1f",
+    ),
     *("<|im_end|>", "<|im_start|>assistant\n", "<think>", "</think>\n", "<action>", "{braces}", "{{", "}"),
-    *("{task_description}", "caf\u00e9", "e\u0301", "\u0301", "\u4f60\u597d", "\U0001f600", "\u200b", "\ufeff", "\\n"),
+    *(
+        "{task_description}",
+        "caf\u00e9",
+        "e\u0301",
+        "\u0301",
+        "\u4f60\u597d",
+        "\U0001f600",
+        "\u200b",
+        "\ufeff",
+        "\\n",
+    ),
 ]
 texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=12).map("".join)
 pairs = st.builds(Pair, observation=texts, action=texts)

@@ -45,7 +45,9 @@ def reference_for(mode: Mode) -> str | None:
 
 
 def long_episode(turns: int) -> TurnContext:
-    history = tuple(Pair(f"You see cup {n}.\n" + "and more " * (n % 7), f"take cup {n}") for n in range(1, turns))
+    history = tuple(
+        Pair(f"You see cup {n}.\n" + "and more " * (n % 7), f"take cup {n}") for n in range(1, turns)
+    )
     return TurnContext("find the cup", history, Observation("Nothing.", ("look",)), turns)
 
 
@@ -53,7 +55,7 @@ def needed(context: TurnContext, retained: int, mode: Mode = Mode.FULL) -> int:
     return len(naive_ids(tokenizer("qwen"), render(TEMPLATES, mode, context, retained)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     data=st.data(),
     family=st.sampled_from(BYTE_LEVEL),
@@ -92,16 +94,18 @@ def test_every_limit_keeps_as_much_as_the_loop_would() -> None:
 
 def test_modes_keep_different_suffixes_because_their_templates_differ() -> None:
     context = long_episode(12)
-    limit = needed(context, 6)
+    limit = needed(context, 5) - 1
     full = fit(encoder(), TEMPLATES, Mode.FULL, context, limit)
     fast = fit(encoder(), TEMPLATES, Mode.NEXT_ACTION, context, limit)
     inverse = fit(encoder(), TEMPLATES, Mode.INVERSE_DYNAMICS, context, limit, REFERENCE)
-    assert inverse.retained < full.retained == 6 < fast.retained
+    assert inverse.retained < full.retained == 4 < fast.retained
 
 
 def test_a_prompt_that_never_fits_says_why_and_what_to_do() -> None:
     limit = needed(ALFWORLD, 0) - 1
-    with pytest.raises(PromptTooLong, match=rf"full prompt needs {limit + 1} tokens .* {limit}: raise the prompt limit"):
+    with pytest.raises(
+        PromptTooLong, match=rf"full prompt needs {limit + 1} tokens .* {limit}: raise the prompt limit"
+    ):
         fit(encoder(), TEMPLATES, Mode.FULL, ALFWORLD, limit)
 
 

@@ -8,7 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from actfirst.prompts.render import TEMPLATE_SETS, pair_text, render, render_inverse_dynamics, without_instruction
+from actfirst.prompts.render import (
+    TEMPLATE_SETS,
+    pair_text,
+    render,
+    render_inverse_dynamics,
+    without_instruction,
+)
 from actfirst.records import Mode, Pair, TurnContext
 from tests.prompts.contexts import ALFWORLD, CONTEXTS, REFERENCE, SCIENCEWORLD, SECRET, WEBSHOP, contexts
 
@@ -35,7 +41,10 @@ def test_a_dropped_pair_leaves_the_step_and_the_numbers_of_the_others_as_they_ar
     text = render(TEMPLATE_SETS["alfworld"], Mode.FULL, ALFWORLD, 1)
     assert "already taken 2 step(s)" in text
     assert "most recent 1 observations" in text
-    assert "\n[Observation 2: 'You arrive at sink 1.', Action 2: 'take cup 1 from sink 1']\nYou are now at step 3" in text
+    assert (
+        "\n[Observation 2: 'You arrive at sink 1.', Action 2: 'take cup 1 from sink 1']\nYou are now at step 3"
+        in text
+    )
     assert "Observation 1:" not in text
 
 
@@ -103,7 +112,9 @@ def test_webshop_removes_the_instruction_block_from_the_reference_and_from_nothi
     text = render_inverse_dynamics(TEMPLATE_SETS["webshop"], WEBSHOP, 1, page)
     assert "Reference next observation:\nYou have clicked red.\n[button] Buy Now [button_]\n\nIf the" in text
     assert "observation is:\nInstruction:\nfind me a red shirt\n" in text
-    assert "[Observation 1: 'WebShop\nInstruction: \nfind me a red shirt', Action 1: 'search[red shirt]']" in text
+    assert (
+        "[Observation 1: 'WebShop\nInstruction: \nfind me a red shirt', Action 1: 'search[red shirt]']" in text
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ ACTIONS = {
     "webshop": {"available_actions"},
     "scienceworld": {"action_templates", "objects"},
 }
-every_template = pytest.mark.parametrize(("name", "mode"), [(name, mode) for name in BENCHMARKS for mode in Mode])
+every_template = pytest.mark.parametrize(
+    ("name", "mode"), [(name, mode) for name in BENCHMARKS for mode in Mode]
+)
 
 
 def listing(title: str) -> str:
@@ -78,10 +80,9 @@ def test_the_inserted_text_is_the_listing_of_the_paper() -> None:
 
 
 def test_the_inserted_text_has_four_lines_and_no_newline_at_its_end() -> None:
-    sentence = (
-        "Considering the limited time by the user, I have to give the action based on the thinking directly now."
-    )
-    assert early_stop().split("\n") == [sentence, "</think>", "", "<action>"]
+    why = "Considering the limited time by the user"
+    what = "I have to give the action based on the thinking directly now."
+    assert early_stop().split("\n") == [f"{why}, {what}", "</think>", "", "<action>"]
 
 
 @pytest.mark.parametrize("name", HASHES)

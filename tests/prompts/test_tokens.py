@@ -73,7 +73,9 @@ def test_a_special_token_in_an_observation_is_plain_text(family: str) -> None:
 
 @every_family
 def test_think_tags_keep_their_own_tokens_because_they_are_not_special(family: str) -> None:
-    assert tokenizer(family).convert_tokens_to_ids("</think>") in encoder(family).encode("use <think> </think> tags")
+    assert tokenizer(family).convert_tokens_to_ids("</think>") in encoder(family).encode(
+        "use <think> </think> tags"
+    )
 
 
 @every_family
@@ -89,8 +91,20 @@ def test_the_shared_tokenizer_still_reads_special_tokens() -> None:
     assert shared("<|im_end|>", add_special_tokens=False)["input_ids"] == [shared.eos_token_id]
 
 
+def test_how_others_use_the_shared_tokenizer_changes_no_prompt() -> None:
+    shared = tokenizer("qwen")
+    made = PromptEncoder(shared)
+    before = made.encode("a<|im_end|>"), made.encode_markup("<|im_end|>")
+    for plain in (True, False):  # transformers keeps this switch on the tokenizer after the call
+        shared("x", split_special_tokens=plain, truncation=True, max_length=1)
+        assert (made.encode("a<|im_end|>"), made.encode_markup("<|im_end|>")) == before
+        assert PromptEncoder(shared).encode("a<|im_end|>") == before[0]
+
+
 def test_a_prompt_that_opens_the_reasoning_is_kept() -> None:
-    template = "{{ '<|im_start|>user\n' + messages[0]['content'] + '<|im_end|>\n<|im_start|>assistant\n<think>\n' }}"
+    template = (
+        "{{ '<|im_start|>user\n' + messages[0]['content'] + '<|im_end|>\n<|im_start|>assistant\n<think>\n' }}"
+    )
     ids = PromptEncoder(with_template(template)).encode("hello")
     assert tokenizer("qwen").decode(ids).endswith("assistant\n<think>\n")
 
@@ -98,7 +112,10 @@ def test_a_prompt_that_opens_the_reasoning_is_kept() -> None:
 def test_a_template_without_special_tokens_next_to_the_message_works() -> None:
     of = with_template("{{ 'Question: ' + messages[0]['content'] + ' Answer:' }}")
     made = PromptEncoder(of)
-    assert made.encode("what\nis it?") == of("Question: what\nis it? Answer:", add_special_tokens=False)["input_ids"]
+    assert (
+        made.encode("what\nis it?")
+        == of("Question: what\nis it? Answer:", add_special_tokens=False)["input_ids"]
+    )
 
 
 def test_a_template_that_trims_the_message_works() -> None:

@@ -33,7 +33,9 @@ def tokenizer(family: str) -> PreTrainedTokenizerFast:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=700, initial_alphabet=alphabet, show_progress=False)
     texts = [form.text for s in TEMPLATE_SETS.values() for form in s.with_history.values()]
-    core.train_from_iterator([*texts, "a\n\nb\n\n\nc\n \nd \n  e", *("\n" * n for n in range(1, 5))] * 3, trainer)
+    core.train_from_iterator(
+        [*texts, "a\n\nb\n\n\nc\n \nd \n  e", *("\n" * n for n in range(1, 5))] * 3, trainer
+    )
     core.add_special_tokens([AddedToken(t, special=True) for t in ("<|im_start|>", "<|im_end|>")])
     core.add_tokens([AddedToken(t, special=False, normalized=False) for t in ("<think>", "</think>")])
     made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")

@@ -108,9 +108,7 @@ def test_replay_executes_reference_actions_and_asks_for_no_fast_action() -> None
     assert all(episode.final is not None and episode.final.success for episode in batch.episodes)
     assert not any(request.is_fast for request in made.engine.requests)
     half = bench("replay-50", perfect)
-    sources = [
-        [turn.source for turn in episode.turns] for episode in collect(half, 4).episodes
-    ]
+    sources = [[turn.source for turn in episode.turns] for episode in collect(half, 4).episodes]
     assert sources[2] == [ActionSource.REFERENCE] * 2 + [ActionSource.NEXT_ACTION] * 2
 
 

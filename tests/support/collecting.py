@@ -20,9 +20,7 @@ from tests.support.scripted import Request, Script, ScriptedEngine, ScriptedTeac
 from tests.support.tiny_models import make_tiny_tokenizer
 from tests.support.toy_world import CorridorReferences, CorridorWorld
 
-GENERATION = Generation(
-    prompt_limit=4000, first_stage=200, response_limit=260, continuation=60, fast_limit=60
-)
+GENERATION = Generation(prompt_limit=4000, first_stage=200, response_limit=260, continuation=60, fast_limit=60)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""The `actfirst` command: one small file per command group. Nothing imports this package."""

@@ -1,5 +1,63 @@
-"""Entry point of the `actfirst` command."""
+"""Entry point of the `actfirst` command: the list of commands and the one place where errors become messages.
+
+A command lives in a file of its own and is registered here by one line. Nothing heavy is imported before a
+command runs, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from actfirst import __version__
+from actfirst.cli import methods, recipes, train
+from actfirst.cli.console import print_error
+from actfirst.errors import ActfirstError, ConfigError
+
+HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
+
+\b
+A first run, in minutes, on a laptop:
+  actfirst train pocket
+
+\b
+Look before you leap, and change anything by its dotted key:
+  actfirst recipes list
+  actfirst train pocket --dry-run
+  actfirst train pocket learner.learning_rate=1e-4 rollout.method=vanilla --run runs/vanilla
+  actfirst train --run runs/vanilla --resume
+
+Every command explains itself: actfirst COMMAND --help
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.command("train")(train.train)
+app.add_typer(recipes.app, name="recipes")
+app.command("methods")(methods.methods)
 
 
-def main() -> None:
-    raise SystemExit("not built yet")
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"actfirst {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of `actfirst` itself; its help text is HELP."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command. Exit code 2 says that the request was wrong, 1 that something failed on the way."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="actfirst")
+    except ActfirstError as error:
+        print_error(str(error))
+        sys.exit(2 if isinstance(error, ConfigError) else 1)

@@ -10,24 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from actfirst.acting import Policy, Progress
-from actfirst.alignment import RULES
 from actfirst.checkpoints import resolve_model
 from actfirst.config.load import dump_toml
-from actfirst.config.models import Config, EngineSection, Generation, TeacherSection
-from actfirst.engines.base import Engine
-from actfirst.envs.inline import InlinePool
-from actfirst.envs.registry import open_world
+from actfirst.config.models import Config
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from actfirst.methods import METHODS, ResponseTiming
-from actfirst.prompts.render import TEMPLATE_SETS
-from actfirst.prompts.tokens import PromptEncoder
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.references.base import NoReferences
-from actfirst.references.registry import open_references
 from actfirst.rollout.collect import Collector
 from actfirst.runtime import loop
 from actfirst.runtime.buffer import Ledger, SampleBuffer
 from actfirst.runtime.clock import StageClock
+from actfirst.runtime.parts import Stage, open_encoder, open_engine, open_references, open_stage
 from actfirst.runtime.rollouts import RolloutStream
 from actfirst.runtime.start_up import check_limits, check_tokenizers, prove_scoring
 from actfirst.runtime.task_order import TaskOrder
@@ -65,36 +59,20 @@ async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -
 
 def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
     """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
-    student, teacher = _model_folders(config)
-    checkpoint = _newest_checkpoint(folder)
-    state = _State.of(checkpoint)
+    student = resolve_model(config.models.student, "models.student")
+    teacher = resolve_model(config.models.teacher, "models.teacher")
+    check_tokenizers(student, teacher)
+    check_limits(config, student, teacher)
+    state, checkpoint = _stored_state(folder)
     folder.rewind(state.offsets)
-    learner = _LocalLearner(_open_learner(config, student, checkpoint), folder.checkpoints, student)
-    engine = _student_engine(config.engine, student, learner)
-    teacher_engine = _open_engine(config.teacher, teacher)
-    world = open_world(config.environment)
-    pool, rules, method = InlinePool(world), RULES[world.rules], METHODS[config.rollout.method]
-    encoder = _encoder(student)
-
-    def policy(of: Engine, limits: Generation) -> Policy:
-        return Policy(of, encoder, TEMPLATE_SETS[world.rules], limits)
-
-    acting = policy(engine, config.rollout.generation)
-    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
-    collector = Collector(
-        method,
-        acting,
-        EngineTeacher(teacher_engine),
-        pool,
-        rules,
-        open_references(config.environment, world) if method.acting.needs_reference else NoReferences(),
-        world.turn_limit,
-        config.run.seed,
-        config.learner.batch_size if admitted else None,
-    )
+    learner = _open_learner(config, student, checkpoint, folder)
+    engine = open_engine(config.engine, checkpoint.model if checkpoint else student, learner.version)
+    teacher_engine = open_engine(config.teacher, teacher)
+    stage, encoder, method = open_stage(config.environment), open_encoder(student), METHODS[config.rollout.method]
+    acting = stage.policy(engine, encoder, config.rollout.generation)
     rollouts = RolloutStream(
-        collector,
-        TaskOrder(tuple(world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        _collector(config, stage, acting, EngineTeacher(teacher_engine)),
+        TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
         lambda index: Progress(index, learner.version, config.run.updates),
         overlap=config.rollout.overlap,
         delivered=state.delivered,
@@ -106,12 +84,12 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
     async def shut_down() -> None:
         await engine.close()
         await teacher_engine.close()
-        await pool.close()
+        await stage.pool.close()
         learner.close()
 
     return Training(
         config=config,
-        title=f"{method.title} on {world.name}",
+        title=f"{method.title} on {stage.world.name}",
         folder=folder,
         learner=learner,
         engine=engine,
@@ -119,10 +97,10 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
         buffer=SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples),
         rollouts=rollouts,
         evaluations=Evaluations(
-            Evaluator(pool, rules, world.turn_limit, settings.batch_tasks),
-            choose_tasks(world, settings.splits, settings.tasks_per_split),
-            policy(engine, settings.generation),
-            policy(teacher_engine, settings.generation),
+            Evaluator(stage.pool, stage.rules, stage.world.turn_limit, settings.batch_tasks),
+            choose_tasks(stage.world, settings.splits, settings.tasks_per_split),
+            stage.policy(engine, encoder, settings.generation),
+            stage.policy(teacher_engine, encoder, settings.generation),
         ),
         clock=StageClock(state.seconds),
         watcher=watcher,
@@ -130,6 +108,22 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
         prove=lambda: prove_scoring(acting, teacher_engine, config.engine.dtype),
         shut_down=shut_down,
         history=list(state.evaluations),
+    )
+
+
+def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeacher) -> Collector:
+    method = METHODS[config.rollout.method]
+    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
+    return Collector(
+        method=method,
+        policy=acting,
+        teacher=teacher,
+        pool=stage.pool,
+        rules=stage.rules,
+        references=open_references(stage) if method.acting.needs_reference else NoReferences(),
+        turn_limit=stage.world.turn_limit,
+        seed=config.run.seed,
+        budget=config.learner.batch_size if admitted else None,
     )
 
 

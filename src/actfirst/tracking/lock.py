@@ -62,7 +62,7 @@ def _lock(handle: int, folder: Path) -> None:
     except (BlockingIOError, PermissionError):
         owner = os.read(handle, 20).decode(errors="replace").strip() or "unknown"
         raise RunFolderError(
-            f"another process (id {owner}) is writing {folder}; wait for it, or choose another folder with --run"
+            f"another process (id {owner}) is writing {folder}; wait for it, or use another folder with --run"
         ) from None
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())

@@ -72,10 +72,6 @@ class RunFolder:
             lock.release()
             raise
 
-    @property
-    def config_toml(self) -> str:
-        return (self.path / CONFIG).read_text(encoding="utf-8")
-
     def append_metrics(self, record: Mapping[str, object]) -> None:
         """Add one line to metrics.jsonl."""
         self._append(METRICS, files.json_line(record))
@@ -133,6 +129,12 @@ class RunFolder:
     def _refuse_closed(self) -> None:
         if not self._lock.held:
             raise RunFolderError(f"{self.path} was closed; open it again to write to it")
+
+
+def saved_config(path: Path) -> Path:
+    """The file of a run folder that holds the run's configuration."""
+    _refuse_no_run(path)
+    return path / CONFIG
 
 
 def read_metrics(path: Path) -> list[dict[str, object]]:

@@ -36,12 +36,14 @@ _BASINS = frozenset({"sinkbasintype"})
 DOMAINS: dict[str, frozenset[str]] = {
     "e733dcfa5154f9d5": _SINKS,  # the published games
     "915e118f4f32b4d8": _BASINS,  # alfred.pddl of the package alfworld 0.4.2
+    "45f305f1243766ff": _BASINS,  # pocket houses
 }
 """Digest of a known domain -> the receptacle types that clean."""
 
 GRAMMARS: dict[str, str] = {
     "af191038ff7d6ca1": HELP_LINES,  # the published games
     "21df8efa6d153779": HELP_LINES,  # alfred.twl2 of the package alfworld 0.4.2
+    "5231fbf3e8038e28": HELP_LINES,  # pocket houses
 }
 """Digest of a known grammar (without its task sentence) -> what `help` answers."""
 

@@ -104,12 +104,16 @@ def parse_game(file: GameFile) -> Game:
         abilities=abilities,
         knives=frozenset(o for o, kind in object_type.items() if kind in _KNIVES),
         goal_objects=frozenset(
-            o for o, kind in object_type.items() if kind == goal.object_type and needs <= abilities.get(o, frozenset())
+            o
+            for o, kind in object_type.items()
+            if kind == goal.object_type and needs <= abilities.get(o, frozenset())
         ),
         goal_receptacles=tuple(sorted(r for r, kind in receptacle_type.items() if kind == receptacle_goal)),
         lamps=tuple(
             sorted(
-                o for o, kind in object_type.items() if kind == lamp_type and "toggleable" in abilities.get(o, ())
+                o
+                for o, kind in object_type.items()
+                if kind == lamp_type and "toggleable" in abilities.get(o, ())
             )
         ),
         walkthrough=file.walkthrough,
@@ -153,7 +157,9 @@ def _function(facts: Sequence[Fact]) -> dict[str, str]:
     table: dict[str, str] = {}
     for predicate, key, value in sorted(facts):
         if table.setdefault(key, value) != value:
-            raise EnvironmentFailure(f"the game gives {key} two values of {predicate}: {table[key]} and {value}")
+            raise EnvironmentFailure(
+                f"the game gives {key} two values of {predicate}: {table[key]} and {value}"
+            )
     return table
 
 
@@ -177,7 +183,9 @@ def _refuse_odd_agents(by_predicate: Mapping[str, Sequence[Fact]]) -> None:
     if len(by_predicate.get("atlocation", ())) != 1:
         raise EnvironmentFailure("the game must state exactly one (atLocation agent location)")
     if any(by_predicate.get(kind) for kind in ("holds", "holdsany")):
-        raise EnvironmentFailure("the game starts with an object in hand, which the native engine does not play")
+        raise EnvironmentFailure(
+            "the game starts with an object in hand, which the native engine does not play"
+        )
 
 
 def _display_names(problem: Problem) -> dict[str, str]:

@@ -62,7 +62,9 @@ def _facts(init: str) -> Iterator[Fact]:
         if not fact or fact[0] in _COSTS:
             continue
         if ARITY.get(fact[0]) != len(fact) - 1:
-            raise EnvironmentFailure(f"the game states a fact that the native engine does not know: ({inner.strip()})")
+            raise EnvironmentFailure(
+                f"the game states a fact that the native engine does not know: ({inner.strip()})"
+            )
         yield fact
 
 

@@ -1,0 +1,39 @@
+"""How commands talk: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def print_error(message: str) -> None:
+    """One message, "error: ..." in red where the terminal has colours."""
+    from rich.console import Console
+    from rich.text import Text
+
+    # `Text`, because a message may hold square brackets, which are markup to rich
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("error:", "bold red"), " ", message))
+
+
+def print_note(message: str) -> None:
+    """Something for a person to know that is no result."""
+    print(message, file=sys.stderr)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table: aligned columns, no frame, so that it reads well in a pipe too."""
+    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def write_result(path: Path | None, result: Mapping[str, object]) -> None:
+    """What `--json FILE` does: write the result of a command as JSON; nothing if no file was asked for."""
+    if path is None:
+        return
+    from actfirst.tracking.files import write_json
+
+    write_json(path, result)
+    print_note(f"result written to {path}")

@@ -1,0 +1,124 @@
+"""`actfirst train`: resolve a recipe, check it, and run it or say what would be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from actfirst.cli.console import print_note, write_result
+
+if TYPE_CHECKING:
+    from actfirst.config.models import Config
+
+RUNS = Path("runs")
+
+
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe's name or a .toml file. May be left out with --resume.")
+    ] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option("--run", help="The run folder. Default: the next free runs/RECIPE-N.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, print the whole configuration, start nothing.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the summary to this file.")] = None,
+) -> None:
+    """Train a student.
+
+    \b
+    actfirst train pocket
+    actfirst train pocket run.updates=20 learner.learning_rate=1e-4 --run runs/short
+    actfirst train paper/alfworld-1.7b models.student=/models/Qwen3-1.7B --dry-run
+    actfirst train --run runs/short --resume
+
+    Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
+    """
+    if resume:
+        config, folder = _resumed(recipe, overrides or [], run)
+    else:
+        config, folder = _new(recipe, overrides or [], run)
+    if dry_run:
+        print(describe(config, folder), end="")
+        return
+    from rich.console import Console
+
+    from actfirst.runtime.local import train as train_locally
+    from actfirst.view.watcher import choose_watcher
+
+    print_note(f"run folder: {folder}")
+    try:
+        summary = train_locally(config, folder, resume=resume, watcher=choose_watcher(Console(), folder))
+    except KeyboardInterrupt:
+        print_note(f"stopped; continue with: actfirst train --run {folder} --resume")
+        raise typer.Exit(130) from None
+    write_result(json_file, summary)
+
+
+def describe(config: Config, folder: Path) -> str:
+    """The plan of a run as comments above its whole configuration, so that the output is itself a recipe."""
+    from actfirst.config.load import dump_toml
+    from actfirst.methods import METHODS
+
+    evaluation = config.evaluation
+    moments = [
+        name
+        for name, on in (
+            ("before", evaluation.at_start),
+            (f"every {evaluation.every} updates", evaluation.every > 0),
+            ("after", evaluation.at_end),
+        )
+        if on
+    ]
+    plan = [
+        f"{METHODS[config.rollout.method].title} on {config.environment.name}: "
+        f"{config.models.student} learns from {config.models.teacher}",
+        f"{config.run.updates} updates of {config.learner.batch_size} responses, "
+        f"{config.rollout.tasks_per_batch} tasks per rollout batch",
+        f"evaluation on {', '.join(evaluation.splits)}: {', '.join(moments)}" if moments else "no evaluation",
+        f"run folder: {folder}",
+    ]
+    return "".join(f"# {line}\n" for line in plan) + "\n" + dump_toml(config)
+
+
+def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+    from actfirst.config.load import resolve
+    from actfirst.errors import ConfigError
+
+    if recipe is None:
+        raise ConfigError(
+            "which recipe? `actfirst recipes list` shows them; `actfirst train pocket` is a good start"
+        )
+    return resolve(recipe, overrides), run or _free_folder(recipe)
+
+
+def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+    """The saved configuration decides. A recipe may be repeated, but not changed."""
+    from actfirst.config.load import differences, resolve
+    from actfirst.errors import ConfigError
+    from actfirst.tracking.run_folder import saved_config
+
+    if run is None:
+        raise ConfigError("--resume needs --run with the folder of the run to continue")
+    config = resolve(saved_config(run))
+    if recipe is not None and (changed := differences(config, resolve(recipe, overrides))):
+        raise ConfigError(
+            f"the run in {run} was started with other settings of {', '.join(changed)}; resume it as it was "
+            f"(actfirst train --run {run} --resume), or start a new run with the new settings"
+        )
+    return config, run
+
+
+def _free_folder(recipe: str) -> Path:
+    stem = Path(recipe.removesuffix(".toml")).name
+    number = 1
+    while (RUNS / f"{stem}-{number}").exists():
+        number += 1
+    return RUNS / f"{stem}-{number}"

@@ -1,0 +1,69 @@
+"""Keys and values of the running sequences, one slot for each, as dense tensors over all layers.
+
+Sequence i of the scheduler's list lives in slot i, so a decode step reads the contiguous range [0, B). A slot
+is kv_heads consecutive rows. Keys are stored [head_dim, length] and values [length, head_dim]: both products
+of a decode step then read memory in the order in which it lies (two to three times faster than keys by rows).
+Memory follows use: slots and length grow when a step needs more, and never shrink.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from actfirst.engines.embedded.checkpoint import ModelConfig
+
+LENGTH_STEP = 32  # lengths are multiples of this, so that views of a decode step live for many steps
+
+
+class KVCache:
+    """`keys` is [layers, slots * kv_heads, head_dim, length], `values` [layers, slots * kv_heads, length,
+    head_dim]. Tensors are replaced when they grow: whoever keeps views compares `generation`."""
+
+    def __init__(
+        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, *, max_slots: int, max_length: int
+    ) -> None:
+        self.config = config
+        self.max_slots = max_slots
+        self.max_length = -(-max_length // LENGTH_STEP) * LENGTH_STEP
+        self.slots = 0
+        self.length = 0
+        self.generation = 0
+        # Zeros, not garbage: masked positions are multiplied by 0, and 0 * nan would be nan.
+        self.keys = torch.zeros(config.layers, 0, config.head_dim, 0, dtype=dtype, device=device)
+        self.values = torch.zeros(config.layers, 0, 0, config.head_dim, dtype=dtype, device=device)
+
+    def reserve(self, slots: int, length: int) -> None:
+        """Make room for `slots` sequences of `length` tokens; grows by half at least, so copies stay rare."""
+        if slots <= self.slots and length <= self.length:
+            return
+        old_rows, old_length = self.slots * self.config.kv_heads, self.length
+        if slots > self.slots:
+            self.slots = min(self.max_slots, max(slots, 2 * self.slots, 4))
+        if length > self.length:
+            wanted = max(length, self.length * 3 // 2)
+            self.length = min(self.max_length, -(-wanted // LENGTH_STEP) * LENGTH_STEP)
+        rows, c = self.slots * self.config.kv_heads, self.config
+        keys = self.keys.new_zeros(c.layers, rows, c.head_dim, self.length)
+        values = self.values.new_zeros(c.layers, rows, self.length, c.head_dim)
+        keys[:, :old_rows, :, :old_length] = self.keys
+        values[:, :old_rows, :old_length] = self.values
+        self.keys, self.values = keys, values
+        self.generation += 1
+
+    def rows(self, slot: int) -> slice:
+        return slice(slot * self.config.kv_heads, (slot + 1) * self.config.kv_heads)
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` positions of one slot over another."""
+        a, b = self.rows(source), self.rows(target)
+        self.keys[:, b, :, :length] = self.keys[:, a, :, :length]
+        self.values[:, b, :length] = self.values[:, a, :length]
+
+    def swap(self, first: int, second: int, length: int) -> None:
+        """Exchange the first `length` positions of two slots."""
+        a, b = self.rows(first), self.rows(second)
+        keys, values = self.keys[:, a, :, :length].clone(), self.values[:, a, :length].clone()
+        self.move(second, first, length)
+        self.keys[:, b, :, :length] = keys
+        self.values[:, b, :length] = values

@@ -1,0 +1,211 @@
+"""The forward pass of one step: one token of every decoding sequence and the new tokens of every prompt,
+packed without padding.
+
+The linear layers see all T tokens at once. Attention is one batched product over the slots of the decoding
+sequences, and row by row of blocks for each span of prompt tokens. Logits are computed where they are wanted
+only. In shapes, N = T * kv_heads counts (token, key-value head) rows and G the queries of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from actfirst.engines.embedded.kv_cache import LENGTH_STEP, KVCache
+from actfirst.engines.embedded.weights import PackedWeights
+
+QUERY_BLOCK = 128  # rows of scores held at once for a span; also how finely the causal half is skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """New tokens [start, stop) of the sequence in `slot`. Logits are wanted from position `wanted` on."""
+
+    slot: int
+    start: int
+    stop: int
+    wanted: int
+
+
+class DecodeBatch:
+    """Where the decoding sequences (slots [0, B)) stand: built when the batch changes, else moved on by one."""
+
+    def __init__(self, cache: KVCache, positions: list[int]) -> None:
+        c, device = cache.config, cache.keys.device
+        self.size = len(positions)
+        self.generation = cache.generation
+        rows = self.size * c.kv_heads
+        # Rounded up, so that the views below serve many steps; what is beyond a sequence is masked.
+        longest = max(positions) + 1
+        self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
+        self.steps_left = self.length - longest
+        pos = torch.tensor(positions, device=device)
+        self.pos_N = pos.repeat_interleave(c.kv_heads) if c.kv_heads > 1 else pos
+        row = torch.arange(rows, device=device)
+        self.value_index = row * cache.length + self.pos_N
+        element = torch.arange(rows * c.head_dim, device=device)
+        self.key_index = element * cache.length + self.pos_N.repeat_interleave(c.head_dim)
+        beyond = torch.arange(self.length, device=device) > self.pos_N[:, None]
+        zeros = torch.zeros(rows, self.length, dtype=cache.keys.dtype, device=device)
+        self.mask_N1L = zeros.masked_fill_(beyond, float("-inf")).unsqueeze(1)
+        self.keys = [layer[:rows, :, : self.length] for layer in cache.keys]
+        self.values = [layer[:rows, : self.length] for layer in cache.values]
+        self.flat_keys = [layer.view(-1) for layer in cache.keys]
+        self.flat_values = [layer.view(-1, c.head_dim) for layer in cache.values]
+
+    def advance(self) -> None:
+        """Every sequence has one token more."""
+        self.steps_left -= 1
+        self.pos_N.add_(1)
+        self.key_index.add_(1)
+        self.value_index.add_(1)
+        self.mask_N1L.scatter_(2, self.pos_N.view(-1, 1, 1), 0.0)
+
+
+class Model:
+    """Packed weights and the cache they write to."""
+
+    def __init__(self, weights: PackedWeights, cache: KVCache) -> None:
+        self.weights = weights
+        self.cache = cache
+        self._c = weights.config
+        self._dtype = weights.embed_VH.dtype
+        device = weights.embed_VH.device
+        # sqrt(sum(x^2) + width * eps) = hypot(norm(x), sqrt(width * eps)): one fused reduction for an RMS norm.
+        eps = self._c.norm_eps
+        self._hidden_eps = torch.tensor((self._c.hidden_size * eps) ** 0.5, device=device)
+        self._head_eps = torch.tensor((self._c.head_dim * eps) ** 0.5, device=device)
+        self._causal = torch.full(
+            (QUERY_BLOCK, QUERY_BLOCK), float("-inf"), dtype=self._dtype, device=device
+        ).triu_(1)
+        self._rope_SC = torch.empty(0, self._c.head_dim // 2, dtype=torch.complex64, device=device)
+
+    def forward(self, tokens_T: Tensor, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
+        """Final hidden states [R, H] of the decoding sequences, then of the wanted positions of each span."""
+        w, rope = self.weights, self._rope(decode, spans)
+        wanted = self._wanted_rows(decode, spans)
+        x = F.embedding(tokens_T, w.embed_VH)
+        last = len(w.layers) - 1
+        for i, layer in enumerate(w.layers):
+            qkv = torch.mm(self._norm(x, self._hidden_eps), layer.qkv_HP)
+            attended = self._attention(i, qkv, layer.qk_scale, rope, decode, spans, wanted_only=i == last)
+            if i == last and wanted is not None:  # nothing reads the other rows any more
+                x, attended = x[wanted], attended[wanted]
+            x = torch.addmm(x, attended, layer.out_AH)
+            gate, up = torch.mm(self._norm(x, self._hidden_eps), layer.gate_up_HI).chunk(2, -1)
+            x = torch.addmm(x, F.silu(gate).mul_(up), layer.down_IH)
+        norm = torch.linalg.vector_norm(x, 2, -1, True, dtype=torch.float32)
+        return (x / torch.hypot(norm, self._hidden_eps) * w.final_norm_H).to(self._dtype)
+
+    def logits(self, hidden_RH: Tensor) -> Tensor:
+        return F.linear(hidden_RH, self.weights.head_VH).float()
+
+    def _norm(self, x: Tensor, eps: Tensor) -> Tensor:
+        """x / sqrt(sum(x^2) + width * eps); the weight and sqrt(width) are in the matrix that follows."""
+        norm = torch.linalg.vector_norm(x, 2, -1, True, dtype=torch.float32)
+        return (x / torch.hypot(norm, eps)).to(self._dtype)
+
+    def _attention(
+        self,
+        index: int,
+        qkv_TP: Tensor,
+        qk_scale: Tensor | None,
+        rope_N1C: Tensor,
+        decode: DecodeBatch | None,
+        spans: list[Span],
+        *,
+        wanted_only: bool,
+    ) -> Tensor:
+        c = self._c
+        qkv = qkv_TP.view(-1, c.group + 2, c.head_dim)
+        qk_NQD, v_ND = qkv[:, :-1], qkv[:, -1]
+        if qk_scale is not None:
+            norm = torch.linalg.vector_norm(qk_NQD, 2, -1, True, dtype=torch.float32)
+            qk_NQD = (qk_NQD * qk_scale).div_(torch.hypot(norm, self._head_eps))
+        pairs = torch.view_as_complex(qk_NQD.float().unflatten(-1, (-1, 2)))
+        qk_NQD = torch.view_as_real(pairs * rope_N1C).flatten(-2).to(self._dtype)
+        q_NGD, k_ND = qk_NQD[:, :-1], qk_NQD[:, -1]
+        if decode is None:
+            out = torch.empty(qkv_TP.shape[0], c.heads * c.head_dim, dtype=self._dtype, device=qkv_TP.device)
+        elif not spans:
+            return self._decode(index, q_NGD, k_ND, v_ND, decode).view(-1, c.heads * c.head_dim)
+        else:
+            n = decode.size * c.kv_heads
+            out = torch.empty(qkv_TP.shape[0], c.heads * c.head_dim, dtype=self._dtype, device=qkv_TP.device)
+            decoded = self._decode(index, q_NGD[:n], k_ND[:n], v_ND[:n], decode)
+            out[: decode.size] = decoded.view(decode.size, -1)
+        at = decode.size * c.kv_heads if decode is not None else 0
+        for span in spans:
+            n = (span.stop - span.start) * c.kv_heads
+            rows = slice(at, at + n)
+            target = out[at // c.kv_heads : (at + n) // c.kv_heads]
+            self._attend_span(index, q_NGD[rows], k_ND[rows], v_ND[rows], span, target, wanted_only=wanted_only)
+            at += n
+        return out
+
+    def _decode(self, index: int, q_NGD: Tensor, k_ND: Tensor, v_ND: Tensor, batch: DecodeBatch) -> Tensor:
+        batch.flat_keys[index].put_(batch.key_index, k_ND)
+        batch.flat_values[index].index_copy_(0, batch.value_index, v_ND)
+        scores_NGL = torch.baddbmm(batch.mask_N1L, q_NGD, batch.keys[index])
+        return torch.bmm(torch.softmax(scores_NGL, -1), batch.values[index])
+
+    def _attend_span(
+        self,
+        index: int,
+        q_NGD: Tensor,
+        k_ND: Tensor,
+        v_ND: Tensor,
+        span: Span,
+        out_SA: Tensor,
+        *,
+        wanted_only: bool,
+    ) -> None:
+        """Write a span's keys and values to its slot, and what its queries attend to into `out_SA`."""
+        c, rows = self._c, self.cache.rows(span.slot)
+        keys_KDL, values_KLD = self.cache.keys[index, rows], self.cache.values[index, rows]
+        keys_KDL[:, :, span.start : span.stop] = k_ND.view(-1, c.kv_heads, c.head_dim).permute(1, 2, 0)
+        values_KLD[:, span.start : span.stop] = v_ND.view(-1, c.kv_heads, c.head_dim).transpose(0, 1)
+        q_SKGD = q_NGD.view(-1, c.kv_heads, c.group, c.head_dim)
+        first = max(span.start, span.wanted) if wanted_only else span.start
+        for begin in range(first, span.stop, QUERY_BLOCK):
+            end = min(span.stop, begin + QUERY_BLOCK)
+            block, size = slice(begin - span.start, end - span.start), end - begin
+            q = q_SKGD[block].permute(1, 2, 0, 3).reshape(c.kv_heads, c.group * size, c.head_dim)
+            scores = torch.bmm(q, keys_KDL[:, :, :end])
+            by_query = scores.view(c.kv_heads, c.group, size, end)
+            by_query[..., begin:].add_(self._causal[:size, :size])
+            attended = torch.bmm(torch.softmax(scores, -1), values_KLD[:, :end])
+            attended = attended.view(c.kv_heads, c.group, size, c.head_dim).permute(2, 0, 1, 3)
+            out_SA[block] = attended.reshape(size, -1)
+
+    def _wanted_rows(self, decode: DecodeBatch | None, spans: list[Span]) -> Tensor | None:
+        """Rows of the step whose hidden states are wanted; None for all of them."""
+        if not spans:
+            return None
+        rows = list(range(decode.size)) if decode is not None else []
+        at = len(rows)
+        for span in spans:
+            rows.extend(range(at + max(0, span.wanted - span.start), at + span.stop - span.start))
+            at += span.stop - span.start
+        return torch.tensor(rows, dtype=torch.int64, device=self._causal.device)
+
+    def _rope(self, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
+        """The rotation of every row as a complex number, [N, 1, head_dim / 2]."""
+        if self._rope_SC.shape[0] < self.cache.length:
+            self._rope_SC = self._rope_table(self.cache.length)
+        parts = [] if decode is None else [self._rope_SC.index_select(0, decode.pos_N)]
+        for span in spans:
+            part = self._rope_SC[span.start : span.stop]
+            parts.append(part.repeat_interleave(self._c.kv_heads, 0) if self._c.kv_heads > 1 else part)
+        return (parts[0] if len(parts) == 1 else torch.cat(parts)).unsqueeze(1)
+
+    def _rope_table(self, length: int) -> Tensor:
+        # In float32 throughout, as transformers does: angles at far positions then agree with its to the bit.
+        device = self._rope_SC.device
+        exponent = torch.arange(0, self._c.head_dim, 2, dtype=torch.float32, device=device) / self._c.head_dim
+        inverse = 1.0 / (self._c.rope_theta**exponent)
+        angles_SC = torch.arange(length, dtype=torch.float32, device=device)[:, None] * inverse
+        return torch.polar(torch.ones_like(angles_SC), angles_SC)

@@ -1,0 +1,133 @@
+"""The weights in the form in which a step is cheapest, and how a Hugging Face state dict is packed into it.
+
+What packing does, once for each set of weights instead of once for each step:
+- q, k and v of one key-value group lie side by side: one product gives rows [G queries, key, value];
+- gate and up projections are one matrix; all matrices are stored [in, out];
+- RMS norm weights (and the factor sqrt(width) of the norm) are multiplied into the matrix that follows;
+- 1 / sqrt(head_dim) is multiplied into the queries;
+- the two halves that rotary embedding pairs are interleaved, so that rotating is one complex product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from actfirst.engines.embedded.checkpoint import ModelConfig
+from actfirst.errors import EngineError
+
+
+@dataclass(slots=True)
+class PackedLayer:
+    """One decoder layer. P = kv_heads * (group + 2) * head_dim. `qk_scale` is [group + 1, head_dim] or None."""
+
+    qkv_HP: Tensor
+    qk_scale: Tensor | None
+    out_AH: Tensor
+    gate_up_HI: Tensor
+    down_IH: Tensor
+
+
+class PackedWeights:
+    """All weights of a model. `install` overwrites them in place, so views of them stay valid."""
+
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
+        c = config
+        self.config = config
+
+        def empty(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
+            return torch.empty(*shape, dtype=dtype, device=device)
+
+        self.embed_VH = empty(c.vocab_size, c.hidden_size)
+        self.head_VH = self.embed_VH if c.tied_embeddings else empty(c.vocab_size, c.hidden_size)
+        self.final_norm_H = empty(c.hidden_size, dtype=torch.float32)
+        self.layers = [
+            PackedLayer(
+                qkv_HP=empty(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim),
+                qk_scale=empty(c.group + 1, c.head_dim, dtype=torch.float32) if c.qk_norm else None,
+                out_AH=empty(c.heads * c.head_dim, c.hidden_size),
+                gate_up_HI=empty(c.hidden_size, 2 * c.intermediate_size),
+                down_IH=empty(c.intermediate_size, c.hidden_size),
+            )
+            for _ in range(c.layers)
+        ]
+
+    def install(self, state: Mapping[str, Tensor]) -> None:
+        """Copy a state dict in. Call `check_state` first: this assumes that names and shapes fit."""
+        width = float(self.config.hidden_size) ** 0.5
+        self.embed_VH.copy_(state["model.embed_tokens.weight"])
+        if not self.config.tied_embeddings:
+            self.head_VH.copy_(state["lm_head.weight"])
+        self.final_norm_H.copy_(state["model.norm.weight"]).mul_(width)
+        for i, layer in enumerate(self.layers):
+            self._install_layer(layer, state, f"model.layers.{i}.", width)
+
+    def _install_layer(
+        self, layer: PackedLayer, state: Mapping[str, Tensor], prefix: str, width: float
+    ) -> None:
+        c = self.config
+        device = layer.qkv_HP.device
+
+        def read(name: str) -> Tensor:
+            return state[f"{prefix}{name}.weight"].to(device, torch.float32)
+
+        perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1).to(device)
+        query_scale = float(c.head_dim) ** -0.5
+        q = read("self_attn.q_proj").view(c.kv_heads, c.group, c.head_dim, c.hidden_size)[:, :, perm]
+        k = read("self_attn.k_proj").view(c.kv_heads, 1, c.head_dim, c.hidden_size)[:, :, perm]
+        v = read("self_attn.v_proj").view(c.kv_heads, 1, c.head_dim, c.hidden_size)
+        if layer.qk_scale is None:
+            q = q * query_scale
+        else:
+            scale = float(c.head_dim) ** 0.5
+            layer.qk_scale[: c.group] = read("self_attn.q_norm")[perm] * (query_scale * scale)
+            layer.qk_scale[c.group] = read("self_attn.k_norm")[perm] * scale
+        qkv_PH = torch.cat((q, k, v), dim=1).view(-1, c.hidden_size)
+        layer.qkv_HP.copy_((qkv_PH * (read("input_layernorm") * width)).t())
+        layer.out_AH.copy_(read("self_attn.o_proj").t())
+        gate_up_IH = torch.cat((read("mlp.gate_proj"), read("mlp.up_proj")))
+        layer.gate_up_HI.copy_((gate_up_IH * (read("post_attention_layernorm") * width)).t())
+        layer.down_IH.copy_(read("mlp.down_proj").t())
+
+
+def check_state(config: ModelConfig, state: Mapping[str, Tensor]) -> None:
+    """Raise EngineError unless `state` has exactly the tensors of the model. Tied models need no lm_head."""
+    expected = _expected_shapes(config)
+    if config.tied_embeddings and "lm_head.weight" not in state:
+        del expected["lm_head.weight"]
+    unexpected = sorted(set(state) - set(expected))
+    missing = sorted(set(expected) - set(state))
+    if missing or unexpected:
+        raise EngineError(
+            f"weights do not fit the model: {len(missing)} missing {missing[:3]}, "
+            f"{len(unexpected)} unexpected {unexpected[:3]}"
+        )
+    for name, shape in expected.items():
+        if tuple(state[name].shape) != shape:
+            raise EngineError(f"weight {name} has shape {tuple(state[name].shape)}, the model needs {shape}")
+
+
+def _expected_shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
+    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    layer = {
+        "input_layernorm": (c.hidden_size,),
+        "post_attention_layernorm": (c.hidden_size,),
+        "self_attn.q_proj": (queries, c.hidden_size),
+        "self_attn.k_proj": (keys, c.hidden_size),
+        "self_attn.v_proj": (keys, c.hidden_size),
+        "self_attn.o_proj": (c.hidden_size, queries),
+        "mlp.gate_proj": (c.intermediate_size, c.hidden_size),
+        "mlp.up_proj": (c.intermediate_size, c.hidden_size),
+        "mlp.down_proj": (c.hidden_size, c.intermediate_size),
+    }
+    if c.qk_norm:
+        layer |= {"self_attn.q_norm": (c.head_dim,), "self_attn.k_norm": (c.head_dim,)}
+    return {
+        "model.embed_tokens.weight": (c.vocab_size, c.hidden_size),
+        "lm_head.weight": (c.vocab_size, c.hidden_size),
+        "model.norm.weight": (c.hidden_size,),
+        **{f"model.layers.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()},
+    }

@@ -1,0 +1,200 @@
+"""Runs methods under one recipe with several training seeds, for `actfirst compare`.
+
+The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets all
+methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is handed on. A
+finished run is not repeated, an unfinished one is resumed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from actfirst.config.load import differences, resolve
+from actfirst.errors import ConfigError, RunFolderError
+from actfirst.measure.compare import Comparison, MethodRuns, compare
+from actfirst.measure.run_record import read_run
+from actfirst.methods import METHODS
+from actfirst.tracking.run_folder import CONFIG, SUMMARY
+
+POINTS = 6
+"""Evaluations during a run where the recipe asks for none: curves need points."""
+
+_COMMAND = (sys.executable, "-c", "from actfirst.cli.main import main; main()", "train")
+_PATIENCE = 20.0
+_HARMLESS = ("evaluation.teacher",)  # which run evaluates the frozen teacher depends on the order of methods
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method as a command line names it: `actfirst`, or with overrides `actfirst:rollout.responses=all`."""
+
+    text: str
+    method: str
+    overrides: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        title = METHODS[self.method].title
+        return f"{title} ({', '.join(map(_short, self.overrides))})" if self.overrides else title
+
+    @property
+    def slug(self) -> str:
+        return re.sub(r"[^a-z0-9.]+", "-", "-".join([self.method, *map(_short, self.overrides)]).lower())
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run to be made."""
+
+    spec: MethodSpec
+    seed: int
+    folder: Path
+    overrides: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.spec.label}, seed {self.seed}"
+
+
+Progress = Callable[[PlannedRun, int, str], None]
+"""Told of a run, its place in the plan (from 1), and a line that it printed."""
+
+
+def parse_spec(text: str) -> MethodSpec:
+    """`METHOD` or `METHOD:key=value,key=value`."""
+    method, _, rest = text.partition(":")
+    if method not in METHODS:
+        close = difflib.get_close_matches(method, METHODS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(METHODS)}"
+        raise ConfigError(f"there is no method {method!r}; {hint}")
+    # A comma also separates the items of a list, so a new override begins only where a key and "=" follow.
+    overrides = tuple(re.split(r",(?=[A-Za-z_][\w.]*=)", rest)) if rest else ()
+    return MethodSpec(text, method, overrides)
+
+
+def plan_runs(
+    methods: Sequence[str], recipe: str, overrides: Sequence[str], seeds: int, out: Path
+) -> list[PlannedRun]:
+    """Every run in the order in which it is made; all configurations are checked before the first one starts."""
+    specs = [parse_spec(text) for text in methods]
+    if len({spec.slug for spec in specs}) < len(specs):
+        raise ConfigError(f"a method is named twice in {', '.join(methods)}; give each once, or with other overrides")
+    base = resolve(recipe, overrides)
+    every = base.evaluation.every or max(1, base.run.updates // POINTS)
+    planned = []
+    for turn in range(seeds):
+        shift = turn % len(specs)
+        for spec in (*specs[len(specs) - shift :], *specs[: len(specs) - shift]):
+            seed = base.run.seed + turn
+            settings = (
+                *overrides,
+                *spec.overrides,
+                f"rollout.method={spec.method}",
+                f"run.seed={seed}",
+                f"evaluation.every={every}",
+                "evaluation.at_start=true",
+                "evaluation.at_end=true",
+                # The teacher is frozen: evaluating it once is enough.
+                f"evaluation.teacher={str(base.evaluation.teacher and not planned).lower()}",
+            )
+            planned.append(PlannedRun(spec, seed, out / f"{spec.slug}-seed{seed}", settings))
+    for run in planned:
+        _check(run, recipe)
+    return planned
+
+
+def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    """Make what is not made yet, one run after the other."""
+    for place, run in enumerate(planned, start=1):
+        if is_finished(run.folder):
+            progress(run, place, "finished before")
+            continue
+        run.folder.parent.mkdir(parents=True, exist_ok=True)
+        with (run.folder.parent / f"{run.folder.name}.log").open("a", encoding="utf-8") as log:
+            _train(_arguments(run, recipe), log, run, partial(progress, run, place))
+
+
+def collect(planned: Sequence[PlannedRun]) -> Comparison:
+    """The comparison of finished runs; methods stand in the order in which the first seed ran them."""
+    specs = list(dict.fromkeys(run.spec for run in planned))
+    return compare(
+        [
+            MethodRuns(spec.label, spec.text, tuple(read_run(run.folder) for run in planned if run.spec == spec))
+            for spec in specs
+        ]
+    )
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / SUMMARY).is_file()
+
+
+def _check(run: PlannedRun, recipe: str) -> None:
+    wanted = resolve(recipe, run.overrides)
+    if not (run.folder / CONFIG).is_file():
+        return
+    saved = resolve(run.folder / CONFIG)
+    changed = [key for key in differences(saved, wanted) if key not in _HARMLESS]
+    if changed:
+        raise ConfigError(
+            f"{run.folder} holds a run with other settings of {', '.join(changed)}; "
+            "choose another folder with --out, or repeat the settings that it was made with"
+        )
+
+
+def _arguments(run: PlannedRun, recipe: str) -> list[str]:
+    place = ["--run", str(run.folder)]
+    if (run.folder / CONFIG).is_file():
+        return [*_COMMAND, *place, "--resume"]
+    return [*_COMMAND, recipe, *run.overrides, *place]
+
+
+def _train(arguments: Sequence[str], log: IO[str], run: PlannedRun, on_line: Callable[[str], None]) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    latest: list[str] = []
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", env=environment
+    ) as child:
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                log.write(line)
+                log.flush()
+                if line.strip():
+                    latest = [*latest[-9:], line.rstrip()]
+                    on_line(line.rstrip())
+            code = child.wait()
+        except BaseException:
+            _end(child)
+            raise
+    if code == 130:
+        raise KeyboardInterrupt
+    if code != 0 or not is_finished(run.folder):
+        said = "\n".join(f"  {line}" for line in latest)
+        raise RunFolderError(
+            f"the run {run.name} ended with exit code {code}; it said last:\n{said}\n"
+            f"all of it is in {log.name}; repeat the command to go on from there"
+        )
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """An interrupt reaches the child too; it gets time to write down where it stands."""
+    try:
+        child.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.terminate()
+
+
+def _short(override: str) -> str:
+    """`rollout.responses=all` is known as `all`; other overrides by the last part of their key."""
+    key, _, value = override.partition("=")
+    return value if key == "rollout.responses" else f"{key.rpartition('.')[2]}={value}"

@@ -1,0 +1,68 @@
+"""Opens the parts that every command needs: models, engines, encoders and worlds. Nothing here runs a loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.acting import Policy
+from actfirst.alignment import RULES, TransitionRules
+from actfirst.config.models import EngineSection, EnvironmentSection, Generation, TeacherSection
+from actfirst.engines.base import Engine
+from actfirst.envs.base import World
+from actfirst.envs.inline import EnvironmentPool, InlinePool
+from actfirst.envs.registry import open_world
+from actfirst.errors import ConfigError
+from actfirst.prompts.render import TEMPLATE_SETS
+from actfirst.prompts.tokens import PromptEncoder
+from actfirst.references.base import References
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where episodes are played: a world, a pool of its environments, and its rules."""
+
+    world: World
+    pool: EnvironmentPool
+    rules: TransitionRules
+
+    def policy(self, engine: Engine, encoder: PromptEncoder, limits: Generation) -> Policy:
+        return Policy(engine, encoder, TEMPLATE_SETS[self.world.rules], limits)
+
+
+def open_stage(section: EnvironmentSection) -> Stage:
+    world = open_world(section)
+    return Stage(world, InlinePool(world), RULES[world.rules])
+
+
+def open_references(stage: Stage) -> References:
+    """The references of a world's training tasks."""
+    if stage.world.name == "pocket":
+        from actfirst.envs.pocket.references import OracleReferences
+
+        return OracleReferences(stage.world)
+    raise ConfigError(f"no references for {stage.world.name}: choose a method that needs none")
+
+
+def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:
+    """An engine over a checkpoint folder. A teacher's engine only scores, so its cap is of no matter."""
+    import torch
+
+    from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+
+    cap = settings.max_concurrency if isinstance(settings, EngineSection) else 64
+    options = EmbeddedOptions(
+        max_concurrency=cap,
+        max_prefill_tokens=settings.max_prefill_tokens,
+        prefix_caching=settings.prefix_caching,
+        dtype=settings.dtype,
+        threads=settings.threads or torch.get_num_threads(),
+        version=version,
+    )
+    return EmbeddedEngine.from_pretrained(model, options)
+
+
+def open_encoder(model: Path) -> PromptEncoder:
+    from transformers import AutoTokenizer
+
+    return PromptEncoder(AutoTokenizer.from_pretrained(str(model)))

@@ -1,0 +1,144 @@
+"""A wrong key, type or combination is refused at once, by name, with what would be right and where it was said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actfirst.config.load import resolve
+from actfirst.errors import ConfigError
+
+
+def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
+    with pytest.raises(ConfigError) as caught:
+        resolve(recipe, overrides)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("learner.lernin_rate=3e-4", "learner.lernin_rate = 0.0003 (command line): there is no such key; "
+                                     "did you mean learner.learning_rate?"),
+        ("learning_rate=3e-4", "did you mean learner.learning_rate?"),
+        ("rolout.overlap=true", "rolout = {\"overlap\": true} (command line): there is no such key; "
+                                "did you mean rollout?"),
+        ("environment.sed=4", "did you mean environment.seed?"),
+        ("rollout.qqqqqq=4", "keys here are rollout.tasks_per_batch, rollout.method"),
+        ("learner.batch_size=many", 'learner.batch_size = "many" (command line): must be a whole number above 0'),
+        ("learner.batch_size=0", "must be a whole number above 0"),
+        ("learner.batch_size=8.0", "must be a whole number above 0"),
+        ("learner.batch_size=true", "must be a whole number above 0"),
+        ("learner.learning_rate=inf", "must be a finite number above 0"),
+        ("learner.learning_rate=nan", "must be a finite number above 0"),
+        ("rollout.generation.top_p=1.5", "must be a finite number above 0.0 and of at most 1.0"),
+        ("rollout.overlap=yes", 'rollout.overlap = "yes" (command line): must be true or false'),
+        ("models.student=3", "models.student = 3 (command line): must be a string"),
+        ("learner.precision=fp8", 'must be one of "float32", "bfloat16"'),
+        ("learner.betas=[0.9]", "learner.betas[1] (command line): is missing; the list must be a list of 2"),
+        ("learner.betas=[0.9, 1.0]", "learner.betas[1] = 1.0 (command line): must be a finite number of at least 0.0 "
+                                     "and below 1.0"),
+        ("evaluation.splits=seen", "must be a list, [...], in which each item is a string"),
+        ("evaluation.seeds=[]", "must be a list of at least 1, [...], in which each item is a whole number"),
+        ('tracking.sinks=["tensorbord"]', 'tracking.sinks[0] = "tensorbord" (command line): must be one of '
+                                          '"tensorboard", "wandb", "trackio"'),
+        ("run=3", "run = 3 (command line): must be a table with seed, updates"),
+        ("learner.learning_rate.x=2", 'learner.learning_rate = {"x": 2} (command line): must be a finite number'),
+        ("environment=3", "environment = 3 (command line): must be a table whose name is one of"),
+        ("environment.name=alfwrld", 'environment.name = "alfwrld" (command line): must be one of "pocket", '
+                                     '"alfworld", "webshop", "scienceworld"'),
+        ("environment.name=alfworld", "environment.folder: must be given: a string (folder that holds"),
+        ("rollout.method=actfrist", 'rollout.method = "actfrist" (command line): did you mean actfirst? '
+                                    'must be one of "vanilla", "actfirst"'),
+        ("overlap", "overlap (command line): an override is written key=value"),
+        ("rollout..overlap=true", "an override is written key=value"),
+        ("=3", "an override is written key=value"),
+        ("evaluation.splits=[seen]", "is not a TOML value"),
+        ("extends=paper/base", "there is no such key"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_the_key_what_was_given_and_what_would_be_right(override: str, expected: str) -> None:
+    assert expected in refusal(override)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "reason"),
+    [
+        (
+            ["rollout.generation.first_stage=200"],
+            "rollout.generation",
+            "first_stage = 200 exceeds response_limit",
+        ),
+        (["evaluation.splits=[]"], "evaluation.splits = []", "name at least one split"),
+        (["evaluation.seeds=[1, 1]"], "evaluation.seeds", "twice"),
+        (['evaluation.splits=["seen", "seen"]'], "evaluation.splits", "twice"),
+        # 640 prompt + 128 response tokens
+        (["learner.token_budget=767"], "learner.token_budget = 767", "must be at least 768"),
+        (["learner.max_version_lag=0", "rollout.overlap=true"], "learner.max_version_lag = 0", "at least 1"),
+    ],
+)
+def test_settings_that_cannot_go_together_are_refused(overrides: list[str], key: str, reason: str) -> None:
+    message = refusal(*overrides)
+    assert key in message
+    assert reason in message
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["learner.token_budget=768"],
+        ["learner.max_version_lag=0"],
+        ["rollout.generation.first_stage=128"],
+        [f"evaluation.{key}=false" for key in ("at_start", "at_end", "teacher")] + ["evaluation.splits=[]"],
+        ["learner.learning_rate=1"],  # a whole number is a number
+    ],
+)
+def test_settings_at_the_edge_are_accepted(overrides: list[str]) -> None:
+    resolve("pocket", overrides)
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    message = refusal(
+        "overlap", "rollout.method=best", "learner.batch_size=0", "run.sed=1", "evaluation.splits=[x"
+    )
+    assert message.startswith("5 mistakes in the configuration of pocket")
+    for key in ("overlap", "rollout.method", "learner.batch_size", "run.sed", "evaluation.splits"):
+        assert f"  - {key}" in message
+
+
+def test_all_impossible_combinations_are_reported_at_once() -> None:
+    message = refusal("learner.token_budget=1", "evaluation.splits=[]", "evaluation.seeds=[1, 1]")
+    assert message.startswith("3 mistakes")
+
+
+def test_each_mistake_names_the_file_it_came_from(tmp_path: Path) -> None:
+    parent = tmp_path / "parent.toml"
+    parent.write_text('extends = "pocket"\n[learner]\nbatch_size = -1\nclip = 0\n')
+    heir = tmp_path / "heir.toml"
+    heir.write_text('extends = "parent.toml"\n[learner]\nclip = -2\n[rollout]\nmethod = "none"\n')
+    message = refusal("run.updates=0", recipe=heir)
+    assert f"learner.batch_size = -1 ({parent})" in message
+    assert f"learner.clip = -2 ({heir})" in message
+    assert f'rollout.method = "none" ({heir})' in message
+    assert "run.updates = 0 (command line)" in message
+
+
+def test_a_combination_names_the_sources_of_what_disagrees(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "pocket"\n[rollout.generation]\nresponse_limit = 8\n')
+    assert f"rollout.generation (recipe pocket, {mine})" in refusal(recipe=mine)
+
+
+def test_a_mistake_in_a_packaged_recipe_would_name_the_recipe() -> None:
+    assert "(recipe paper/base)" in refusal("learner.token_budget=1", recipe="paper/alfworld-4b").replace(
+        "(command line)", "(recipe paper/base)"
+    )
+
+
+def test_what_an_environment_needs_is_explained() -> None:
+    assert "folder that holds the catalogue files" in refusal("environment.name=webshop")
+
+
+def test_long_values_are_cut() -> None:
+    assert len(refusal(f"learner.precision={'x' * 500}")) < 400

@@ -1,0 +1,158 @@
+"""The `paper` presets against the paper's tables "Training hyperparameters across all benchmarks" and "Evaluation
+hyperparameters across all benchmarks" (appendix), row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from actfirst.config.load import resolve
+from actfirst.config.models import Config
+from actfirst.config.recipe_files import recipe_text
+
+TURN_LIMITS = {"alfworld": 30, "webshop": 15, "scienceworld": 30}
+SIZES = ("0.6B", "1.7B", "4B")
+PRESETS = [f"paper/{bench}-{size.lower()}" for bench in TURN_LIMITS for size in SIZES]
+
+TRAINING_TABLE = [
+    ("PPO clipping", "learner.clip", 0.2),
+    ("Dual-clipping constant", "learner.dual_clip", 3.0),
+    ("Learning rate", "learner.learning_rate", 1e-6),
+    ("Adam coefficients", "learner.betas", (0.9, 0.999)),
+    ("Weight decay", "learner.weight_decay", 0.01),
+    ("Gradient norm clipping", "learner.grad_clip", 1.0),
+    ("Sample staleness control: version lag", "learner.max_version_lag", 1),
+    ("Training updates", "run.updates", 250),
+    ("Rollout batch", "rollout.tasks_per_batch", 16),
+    ("Optimization batch", "learner.batch_size", 64),
+    ("Prompt limit", "rollout.generation.prompt_limit", 10_240),
+    ("Full-response limit", "rollout.generation.response_limit", 512),
+    ("Thinking budget (first stage)", "rollout.generation.first_stage", 384),
+    ("Action continuation budget", "rollout.generation.continuation", 128),
+    ("Sampling temperature", "rollout.generation.temperature", 1.0),
+    ("Top-p", "rollout.generation.top_p", 1.0),
+    ("Top-k filtering: disabled", "rollout.generation.top_k", 0),
+    ("Rollout engine seed", "run.seed", 42),
+    ("Precision", "learner.precision", "bfloat16"),
+    ("Precision", "engine.dtype", "bfloat16"),
+    ("Precision", "teacher.dtype", "bfloat16"),
+    ("Dynamic batching token budget", "learner.token_budget", 16_384),
+    ("Prefix caching: disabled", "engine.prefix_caching", False),
+    ("Prefix caching: disabled", "teacher.prefix_caching", False),
+]
+
+EVALUATION_TABLE = [
+    ("Evaluation seeds", "evaluation.seeds", (42, 43, 44)),
+    ("Evaluation batch", "evaluation.batch_tasks", 64),
+    ("Prompt limit", "evaluation.generation.prompt_limit", 20_480),
+    ("Full-response limit", "evaluation.generation.response_limit", 2_048),
+    ("Thinking budget (first stage)", "evaluation.generation.first_stage", 1_920),
+    ("Action continuation budget", "evaluation.generation.continuation", 128),
+    ("Sampling temperature", "evaluation.generation.temperature", 0.4),
+    ("Top-p", "evaluation.generation.top_p", 1.0),
+    ("Top-k filtering: disabled", "evaluation.generation.top_k", 0),
+    ("Precision", "engine.dtype", "bfloat16"),
+    ("Prefix caching: disabled", "engine.prefix_caching", False),
+]
+
+# Said elsewhere in the paper.
+BESIDE_THE_TABLES = [
+    ("Section 4.3: a response for every visited context", "rollout.responses", "all"),
+    ("rollout collection and student optimization proceed asynchronously", "rollout.overlap", True),
+    ("Rollout Quality: action-only requests stop at 512 tokens", "rollout.generation.fast_limit", 512),
+    ("the method of the paper", "rollout.method", "actfirst"),
+    ("every evaluation task", "evaluation.tasks_per_split", 0),
+]
+
+# Rows that have no key: the program does nothing else, or they describe eight GPUs with vLLM.
+ROWS_WITHOUT_A_KEY = [
+    "Distillation objective: student-to-teacher reverse KL",
+    "Optimizer: AdamW",
+    "Learning-rate schedule: constant, no warmup",
+    "Loss aggregation: seq-mean-token-mean",
+    "Rollout trajectories per task: 1",
+    "Optimization epochs per batch: 1",
+    "Weight synchronization interval: every update",
+    "Thinking mode: enabled",
+    "Hardware: 8 A100-SXM4-80GB GPUs",
+    "Rollout GPUs: 4",
+    "Teacher-scoring GPUs: 2",
+    "Student parameter optimization GPUs: 2",
+    "Rollout engines per GPU: 1",
+    "Runners per rollout engine: 4",
+    "Total rollout runners: 16",
+    "Inference tensor parallelism: 1",
+    "Training sequence parallelism: 2",
+    "vLLM GPU memory fraction: 0.7 / 0.82",
+    "Interaction mode: think-then-act",
+    "Reference information: none",
+    "Trajectories per task and seed: 1",
+    "Inference engines per GPU: 1",
+    "Chunked prefill: enabled",
+    "Benchmark-Specific Runners per Engine: 8 / 4 / 4",
+]
+
+
+def value_at(config: Config, key: str) -> object:
+    value: object = config
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+@pytest.fixture(scope="module", params=PRESETS)
+def preset(request: pytest.FixtureRequest) -> Config:
+    return resolve(request.param)
+
+
+@pytest.mark.parametrize(("row", "key", "value"), TRAINING_TABLE)
+def test_table_training_hyperparameters(preset: Config, row: str, key: str, value: object) -> None:
+    assert value_at(preset, key) == value, row
+
+
+@pytest.mark.parametrize(("row", "key", "value"), EVALUATION_TABLE)
+def test_table_evaluation_hyperparameters(preset: Config, row: str, key: str, value: object) -> None:
+    assert value_at(preset, key) == value, row
+
+
+@pytest.mark.parametrize(("rule", "key", "value"), BESIDE_THE_TABLES)
+def test_what_the_paper_says_beside_the_tables(preset: Config, rule: str, key: str, value: object) -> None:
+    assert value_at(preset, key) == value, rule
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_both_tables_environment_specific_turn_limits(name: str) -> None:
+    config = resolve(name)
+    assert config.environment.turn_limit == TURN_LIMITS[config.environment.name]
+
+
+@pytest.mark.parametrize("bench", TURN_LIMITS)
+@pytest.mark.parametrize("size", SIZES)
+def test_table_training_hyperparameters_student_and_teacher_models(bench: str, size: str) -> None:
+    config = resolve(f"paper/{bench}-{size.lower()}")
+    assert config.environment.name == bench
+    assert config.models.student == f"Qwen/Qwen3-{size}"
+    assert config.models.teacher == f"teachers/{bench}-qwen3-8b"
+
+
+def test_alfworld_is_evaluated_on_both_splits_of_the_paper() -> None:
+    assert resolve("paper/alfworld-4b").evaluation.splits == ("valid_seen", "valid_unseen")
+
+
+@pytest.mark.parametrize("row", ROWS_WITHOUT_A_KEY)
+def test_rows_without_a_key_are_named_in_the_base_preset(row: str) -> None:
+    comments = " ".join(line for line in recipe_text("paper/base").splitlines() if line.startswith("#"))
+    assert row in comments
+
+
+def test_the_constants_stand_in_the_base_preset_and_are_not_left_to_defaults() -> None:
+    """A default may be tuned one day; the paper's constants may not."""
+    import tomllib
+
+    stated = tomllib.loads(recipe_text("paper/base"))
+    for _, key, value in [*TRAINING_TABLE, *EVALUATION_TABLE, *BESIDE_THE_TABLES]:
+        table: object = stated
+        for part in key.split("."):
+            assert isinstance(table, dict)
+            assert part in table, key
+            table = table[part]
+        assert (tuple(table) if isinstance(table, list) else table) == value
