@@ -1,4 +1,4 @@
-"""What holds for every test: one torch thread (the machine is shared), no network, no colour codes in captured text."""
+"""What holds for every test: one torch thread, no network, no colour codes in captured text."""
 
 from __future__ import annotations
 

@@ -47,6 +47,9 @@ class TestValidity:
     def test_a_listed_action_is_valid_after_normalisation(self, action: str) -> None:
         assert rules.valid(action, HALL)
 
+    def test_the_list_is_normalised_too(self) -> None:
+        assert rules.valid("read the book", replace(HALL, admissible=("read  the Book",)))
+
     @pytest.mark.parametrize("action", ["go OBJ", "kitchen", "go to kitchen", "open drawer", "0", ""])
     def test_templates_objects_and_anything_unlisted_are_not(self, action: str) -> None:
         assert not rules.valid(action, HALL)

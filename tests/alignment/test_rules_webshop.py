@@ -57,7 +57,9 @@ class TestParsing:
     def test_only_the_two_verbs_with_an_argument_are_actions(self, action: str) -> None:
         assert parse_action(action) is None
 
-    @pytest.mark.parametrize("action", ["click[a[b]", "search[a\nb]", "please click[a]", "think[x] click[a]"])
+    @pytest.mark.parametrize(
+        "action", ["click[a[b]", "search[a\nb]", "click[a] now", "please click[a]", "think[x] click[a]"]
+    )
     def test_what_the_shop_would_ignore_is_no_action(self, action: str) -> None:
         assert parse_action(action) is None
 

@@ -1,5 +1,5 @@
-"""The `paper` presets against the paper's tables "Training hyperparameters across all benchmarks" and "Evaluation
-hyperparameters across all benchmarks" (appendix), row by row."""
+"""The `paper` presets against two tables of the paper's appendix, row by row: "Training hyperparameters across
+all benchmarks" and "Evaluation hyperparameters across all benchmarks"."""
 
 from __future__ import annotations
 

@@ -181,6 +181,10 @@ async def test_a_prompt_that_opens_the_reasoning_counts_as_open() -> None:
     response = await run(engine, prompt=PROMPT + "<think>\n")
     assert engine.prompts[1].endswith(CLOSING)
     assert response.action == "look"
+    cut = await run(
+        ScriptedEngine("maybe <action>sit</action> or"), ThinkingBudget(26, 26), PROMPT + "<think>\n"
+    )
+    assert (cut.action, cut.truncated) == (None, True)
 
 
 async def test_both_requests_are_sampled_alike_and_stop_at_the_end_of_text_only() -> None:

@@ -12,14 +12,15 @@ from tests.support.tiny_models import CHAT_TEMPLATE, make_tiny_tokenizer
 
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
 BLANKS = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-SPLITS = {"qwen": rf"{WORDS}|\p{{N}}|{BLANKS}", "llama3": rf"{WORDS}|\p{{N}}{{1,3}}|{BLANKS}"}
-BYTE_LEVEL = ("gpt2", "qwen", "llama3")
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+SPLITS = {"gpt2": GPT2, "qwen": rf"{WORDS}|\p{{N}}|{BLANKS}", "llama3": rf"{WORDS}|\p{{N}}{{1,3}}|{BLANKS}"}
+BYTE_LEVEL = ("tiny", "gpt2", "qwen", "llama3")
 
 
 @cache
 def tokenizer(family: str) -> PreTrainedTokenizerFast:
     """One of BYTE_LEVEL, or "metaspace": a SentencePiece-like one that marks the beginning of every text."""
-    if family == "gpt2":
+    if family == "tiny":
         return make_tiny_tokenizer()
     core = Tokenizer(models.BPE(unk_token=None))
     if family == "metaspace":

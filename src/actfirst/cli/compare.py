@@ -1,4 +1,4 @@
-"""`actfirst compare`: methods side by side under one recipe, several training seeds, one table and one picture."""
+"""`actfirst compare`: methods under one recipe with several training seeds, one table and one picture."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="METHOD... [KEY=VALUE...]",
-            help="Methods (a row of `actfirst methods`), the first is the one to compare with. METHOD:KEY=VALUE gives "
-            "a method its own settings, KEY=VALUE alone all of them.",
+            help="Methods (rows of `actfirst methods`); the first is the one to compare with. METHOD:KEY=VALUE "
+            "gives a method its own settings, KEY=VALUE alone all of them.",
         ),
     ],
     recipe: Annotated[str, typer.Option(help="A recipe's name or a .toml file.")] = "pocket",

@@ -34,8 +34,8 @@ class PocketEnvironment(Section):
 
     name: Literal["pocket"] = "pocket"
     seed: int = Field(0, description="seed of the generator; another seed gives other houses")
-    receptacles: Positive = Field(7, description="size dial: receptacles per house")
-    objects: Positive = Field(7, description="size dial: objects per house")
+    receptacles: tuple[Positive, Positive] = Field((6, 9), description="size dial: receptacles per house, from-to")
+    objects: tuple[Positive, Positive] = Field((6, 10), description="size dial: objects per house, from-to")
     train_tasks: Positive = Field(2000, description="tasks of the train split")
     eval_tasks: Positive = Field(200, description="tasks of each of the seen and unseen splits")
     turn_limit: Positive = 30

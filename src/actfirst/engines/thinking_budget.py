@@ -122,7 +122,7 @@ def _response(
     tail_ids, tail_logprobs = (second.token_ids, second.logprobs) if second else ((), ())
     token_ids = first.token_ids + inserted + tail_ids
     text = decode(token_ids)
-    truncated = last.stop_reason is StopReason.LENGTH and progress(text) is not Progress.ACTED
+    truncated = last.stop_reason is StopReason.LENGTH and progress(opened + text) is not Progress.ACTED
     return Response(
         prompt_ids=prompt,
         token_ids=token_ids,

@@ -10,15 +10,16 @@ from actfirst.errors import ConfigError
 
 
 def _pocket(section: EnvironmentSection) -> World:
+    from actfirst.envs.pocket.layout import Size
     from actfirst.envs.pocket.world import PocketWorld
 
     assert isinstance(section, PocketEnvironment)
     return PocketWorld(
         seed=section.seed,
-        receptacles=section.receptacles,
-        objects=section.objects,
-        train_tasks=section.train_tasks,
-        eval_tasks=section.eval_tasks,
+        size=Size(receptacles=section.receptacles, objects=section.objects),
+        train=section.train_tasks,
+        seen=section.eval_tasks,
+        unseen=section.eval_tasks,
         turn_limit=section.turn_limit,
     )
 

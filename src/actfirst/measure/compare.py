@@ -1,7 +1,7 @@
 """Methods side by side: the statistics of `actfirst compare`, as pure functions of run records.
 
-Every ratio is paired by training seed and only then averaged, because runs of one seed share task order and, run one
-after the other, the state of the machine. Deviations are sample standard deviations over training seeds.
+Every ratio is paired by training seed and only then averaged, because runs of one seed share task order and,
+run one after the other, the state of the machine. Deviations are sample standard deviations over seeds.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class MethodRuns:
 class Reach:
     """How soon a method reaches the first method's final mean success.
 
-    A run that never does counts with its whole training time, which is too little: `seconds` is then a lower bound.
-    `sooner` is the first method's seconds over these, paired by seed; None unless every run of the method arrives,
-    and a lower bound where a run of the first method does not.
+    A run that never does counts with its whole training time, which is too little: `seconds` is then a lower
+    bound. `sooner` is the first method's seconds over these, paired by seed; None unless all runs of the method
+    arrive, and a lower bound where a run of the first method does not.
     """
 
     seconds: Statistic
@@ -88,7 +88,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All methods; the first is the one that the others are compared with. `target` is its final mean success."""
+    """All methods; the others are compared with the first, whose final mean success is `target`."""
 
     methods: tuple[MethodResult, ...]
     seeds: tuple[int, ...]
@@ -111,7 +111,9 @@ def compare(methods: Sequence[MethodRuns]) -> Comparison:
     for method in ordered:
         theirs = tuple(run.seed for run in method.runs)
         if theirs != seeds:
-            raise ConfigError(f"{method.label} ran with seeds {theirs}, {ordered[0].label} with {seeds}; pair them")
+            raise ConfigError(
+                f"{method.label} ran with seeds {theirs}, {ordered[0].label} with {seeds}; pair them"
+            )
     first = ordered[0]
     finals = [run.final_success for run in first.runs if run.final_success is not None]
     target = statistics.fmean(finals) if finals else None

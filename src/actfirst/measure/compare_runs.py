@@ -1,8 +1,8 @@
 """Runs methods under one recipe with several training seeds, for `actfirst compare`.
 
-The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets all
-methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is handed on. A
-finished run is not repeated, an unfinished one is resumed.
+The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets
+all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
+handed on. A finished run is not repeated, an unfinished one is resumed.
 """
 
 from __future__ import annotations
@@ -84,13 +84,15 @@ def parse_spec(text: str) -> MethodSpec:
 def plan_runs(
     methods: Sequence[str], recipe: str, overrides: Sequence[str], seeds: int, out: Path
 ) -> list[PlannedRun]:
-    """Every run in the order in which it is made; all configurations are checked before the first one starts."""
+    """Every run in the order in which it is made. All configurations are checked before any run starts."""
     specs = [parse_spec(text) for text in methods]
     if len({spec.slug for spec in specs}) < len(specs):
-        raise ConfigError(f"a method is named twice in {', '.join(methods)}; give each once, or with other overrides")
+        raise ConfigError(
+            f"a method is named twice in {', '.join(methods)}; give each once, or with other overrides"
+        )
     base = resolve(recipe, overrides)
     every = base.evaluation.every or max(1, base.run.updates // POINTS)
-    planned = []
+    planned: list[PlannedRun] = []
     for turn in range(seeds):
         shift = turn % len(specs)
         for spec in (*specs[len(specs) - shift :], *specs[: len(specs) - shift]):
@@ -128,7 +130,9 @@ def collect(planned: Sequence[PlannedRun]) -> Comparison:
     specs = list(dict.fromkeys(run.spec for run in planned))
     return compare(
         [
-            MethodRuns(spec.label, spec.text, tuple(read_run(run.folder) for run in planned if run.spec == spec))
+            MethodRuns(
+                spec.label, spec.text, tuple(read_run(run.folder) for run in planned if run.spec == spec)
+            )
             for spec in specs
         ]
     )
@@ -162,7 +166,12 @@ def _train(arguments: Sequence[str], log: IO[str], run: PlannedRun, on_line: Cal
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     latest: list[str] = []
     with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", env=environment
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        env=environment,
     ) as child:
         assert child.stdout is not None
         try:

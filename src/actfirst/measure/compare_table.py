@@ -1,4 +1,4 @@
-"""A comparison as rows of text: one row per quantity, one column per method. For the terminal and for Markdown."""
+"""A comparison as rows of text, for terminal and Markdown: one row per quantity, one column per method."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def notes(comparison: Comparison) -> list[str]:
     first = comparison.methods[0].label
     seeds = ", ".join(map(str, comparison.seeds))
     lines = [
-        f"Mean ± sample standard deviation over training seeds {seeds}. Ratios are paired by seed with {first}. "
-        "Training time excludes evaluation. Teacher scoring sums over requests that run side by side.",
+        f"Mean ± sample standard deviation over training seeds {seeds}. Ratios are paired by seed "
+        f"with {first}. Training time excludes evaluation. Teacher scoring sums over concurrent requests.",
     ]
     if any(method.reach and method.reach.sooner_is_lower_bound for method in comparison.methods):
         lines.append(
-            f"≥: a run of {first} ends below its own mean and counts with its whole training time, which is too little."
+            f"≥: a run of {first} ends below the mean of all and counts with its whole training time, "
+            "which is too little."
         )
     return lines
 

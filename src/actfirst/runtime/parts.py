@@ -16,6 +16,7 @@ from actfirst.errors import ConfigError
 from actfirst.prompts.render import TEMPLATE_SETS
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.references.base import References
+from actfirst.references.walkthrough import WalkthroughReferences
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,11 @@ def open_stage(section: EnvironmentSection) -> Stage:
 
 def open_references(stage: Stage) -> References:
     """The references of a world's training tasks."""
-    if stage.world.name == "pocket":
-        from actfirst.envs.pocket.references import OracleReferences
+    from actfirst.envs.alfworld.world import AlfworldWorld
+    from actfirst.envs.pocket.world import PocketWorld
 
-        return OracleReferences(stage.world)
+    if isinstance(stage.world, PocketWorld | AlfworldWorld):
+        return WalkthroughReferences(stage.world)
     raise ConfigError(f"no references for {stage.world.name}: choose a method that needs none")
 
 

@@ -1,7 +1,7 @@
 """The live panel of a training run, redrawn a few times a second by a thread of its own.
 
-Training calls only store what they are told (`progress.py`); everything that costs time happens in `render`, which
-the drawing thread calls. Not on a terminal, `plain.py` serves instead.
+Training calls only store what they are told (`progress.py`); everything that costs time happens in `render`,
+which the drawing thread calls. Not on a terminal, `plain.py` serves instead.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from actfirst.evaluate.results import Evaluation
@@ -22,10 +20,10 @@ from actfirst.rollout.collect import RolloutBatch
 from actfirst.runtime.watch import EngineView
 from actfirst.view.conclusion import conclude
 from actfirst.view.progress import WINDOW, RunProgress
-from actfirst.view.words import UNKNOWN, clock, figure, ledger_in_words, percent, rate, sparkline
+from actfirst.view.words import UNKNOWN, clock, figure, percent, rate, sparkline
 
 REFRESHES_PER_SECOND = 4
-_WIDEST = 110
+_WIDTH, _BAR = 80, 34
 
 
 class LivePanel:
@@ -76,48 +74,59 @@ class LivePanel:
             self._live = None
 
 
-def render(progress: RunProgress) -> RenderableType:
-    """The whole panel."""
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(style="dim", no_wrap=True)
-    rows.add_column(ratio=1)
-    for name, content in (
+def render(progress: RunProgress) -> Panel:
+    """The whole panel. One text of plain rows: tables would cost the run four times as much to draw."""
+    body = Text(no_wrap=True, overflow="ellipsis")
+    body.append_text(_bar(progress))
+    rows: tuple[tuple[str, Text], ...] = (
+        ("now", Text(progress.stage or "training", "yellow" if progress.stage else "green")),
         ("success", _success(progress)),
+        ("rollouts", _rollouts(progress)),
         ("alignment", _alignment(progress)),
         ("learning", _learning(progress)),
         ("tokens/s", _tokens(progress)),
         ("queues", _queues(progress)),
         ("time", _time(progress)),
         ("responses", _responses(progress)),
-    ):
-        rows.add_row(name, content)
-    title = Text(f" {progress.title} ", style="bold")
-    body = Group(_bar(progress), Text(), rows)
-    return Panel(body, title=title, title_align="left", border_style="cyan", padding=(1, 2), width=_WIDEST)
-
-
-def _bar(progress: RunProgress) -> RenderableType:
-    left = progress.seconds_left()
-    row = Table.grid(padding=(0, 2), expand=True)
-    for ratio in (None, 1, None, None):
-        row.add_column(ratio=ratio, no_wrap=True)
-    row.add_row(
-        Text(f"update {progress.done}/{progress.updates}", style="bold"),
-        ProgressBar(total=max(1, progress.updates), completed=progress.done, complete_style="cyan"),
-        f"{clock(progress.elapsed)} gone",
-        Text(f"{clock(left)} left" if left is not None else "", style="bold"),
     )
-    return Group(row, Text(progress.stage or "training", style="yellow" if progress.stage else "green"))
+    for name, content in rows:
+        body.append(f"\n{name:10s}", "dim").append_text(content)
+    title = Text(progress.title, "bold")
+    return Panel(
+        body,
+        title=title,
+        title_align="left",
+        border_style="cyan",
+        padding=(0, 1),
+        width=_WIDTH,
+        subtitle=Text(f"rates over the latest {WINDOW} batches", "dim"),
+        subtitle_align="right",
+    )
+
+
+def _bar(progress: RunProgress) -> Text:
+    left = progress.seconds_left()
+    filled = _BAR * progress.done // max(1, progress.updates)
+    return Text.assemble(
+        (f"update {progress.done}/{progress.updates}  ", "bold"),
+        ("━" * filled, "cyan"),
+        ("━" * (_BAR - filled), "bright_black"),
+        f"  {clock(progress.elapsed)} gone",
+        (f"  {clock(left)} left" if left is not None else "", "bold"),
+    )
 
 
 def _success(progress: RunProgress) -> Text:
-    now = progress.evaluated if progress.evaluated != progress.before or progress.done else None
+    now = progress.evaluated if progress.done else None
     return _named(
-        ("evaluated", percent(now), "bold green"),
-        ("before", percent(progress.before), ""),
-        ("teacher", percent(progress.teacher), ""),
-        ("rollouts", percent(progress.success_of_rollouts()), ""),
-    ).append(sparkline(progress.rollout_success), "green")
+        ("before", percent(progress.before)), ("now", percent(now)), ("teacher", percent(progress.teacher))
+    )
+
+
+def _rollouts(progress: RunProgress) -> Text:
+    return _named(("success", percent(progress.success_of_rollouts()))).append(
+        sparkline(progress.rollout_success), "green"
+    )
 
 
 def _alignment(progress: RunProgress) -> Text:
@@ -125,10 +134,10 @@ def _alignment(progress: RunProgress) -> Text:
     if not rates:
         return Text("no reference guidance" if progress.batches else UNKNOWN, "dim")
     return _named(
-        ("first action", percent(rates["first_action"]), ""),
-        ("full trajectory", percent(rates["full_trajectory"]), ""),
-        ("turns", percent(rates["turn_coverage"]), ""),
-    ).append(f"latest {WINDOW} batches", "dim")
+        ("first action", percent(rates["first_action"])),
+        ("full trajectory", percent(rates["full_trajectory"])),
+        ("turns", percent(rates["turn_coverage"])),
+    )
 
 
 def _learning(progress: RunProgress) -> Text:
@@ -136,10 +145,10 @@ def _learning(progress: RunProgress) -> Text:
         return Text(UNKNOWN, "dim")
     line = progress.latest[-1]
     return _named(
-        ("loss", figure(line.loss), ""),
-        ("grad norm", figure(line.grad_norm), ""),
-        ("reverse KL", figure(line.reverse_kl), ""),
-    ).append(sparkline(progress.reverse_kl), "magenta")
+        ("loss", figure(line.loss)),
+        ("grad norm", figure(line.grad_norm)),
+        ("reverse KL", figure(line.reverse_kl)),
+    ).append(sparkline(progress.reverse_kl, 14), "magenta")
 
 
 def _tokens(progress: RunProgress) -> Text:
@@ -147,11 +156,11 @@ def _tokens(progress: RunProgress) -> Text:
     if rates is None:
         return Text(UNKNOWN, "dim")
     return _named(
-        ("fast", rate(rates.fast), ""),
-        ("full", rate(rates.full), ""),
-        ("prefill", rate(rates.prefill), ""),
-        ("cached", rate(rates.cached), ""),
-        ("scored", rate(rates.scored), ""),
+        ("fast", rate(rates.fast)),
+        ("full", rate(rates.full)),
+        ("prefill", rate(rates.prefill)),
+        ("cached", rate(rates.cached)),
+        ("scored", rate(rates.scored)),
     )
 
 
@@ -160,10 +169,10 @@ def _queues(progress: RunProgress) -> Text:
         return Text(UNKNOWN, "dim")
     student, teacher = progress.engine.student(), progress.engine.teacher()
     return _named(
-        ("running", str(student.running), ""),
-        ("waiting", str(student.waiting), ""),
-        ("at the teacher", str(teacher.running + teacher.waiting), ""),
-        ("buffered", str(progress.engine.buffered()), ""),
+        ("running", str(student.running)),
+        ("waiting", str(student.waiting)),
+        ("at the teacher", str(teacher.running + teacher.waiting)),
+        ("buffered", str(progress.engine.buffered())),
     )
 
 
@@ -171,15 +180,23 @@ def _time(progress: RunProgress) -> Text:
     if not progress.latest:
         return Text(UNKNOWN, "dim")
     stages = sorted(progress.latest[-1].stages.items(), key=lambda stage: -stage[1])
-    return _named(*((name, clock(seconds), "") for name, seconds in stages if seconds >= 0.5))
+    return _named(*((name, clock(seconds)) for name, seconds in stages if seconds >= 0.5))
 
 
 def _responses(progress: RunProgress) -> Text:
-    return Text(ledger_in_words(progress.latest[-1].ledger)) if progress.latest else Text(UNKNOWN, "dim")
+    if not progress.latest:
+        return Text(UNKNOWN, "dim")
+    ledger = progress.latest[-1].ledger
+    return _named(
+        ("generated", f"{ledger.generated:,} ="),
+        ("trained", f"{ledger.trained:,} +"),
+        ("discarded", f"{sum(ledger.discarded.values()):,} +"),
+        ("buffered", f"{ledger.buffered:,}"),
+    )
 
 
-def _named(*parts: tuple[str, str, str]) -> Text:
+def _named(*parts: tuple[str, str]) -> Text:
     text = Text()
-    for name, value, style in parts:
-        text.append(f"{name} ", "dim").append(value, style).append("   ")
+    for name, value in parts:
+        text.append(f"{name} ", "dim").append(f"{value}  ")
     return text

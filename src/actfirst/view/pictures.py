@@ -29,7 +29,7 @@ _STAGE_ORDER = (*_STAGE_COLOURS, "other")
 
 
 def draw_run(folder: Path) -> Path | None:
-    """Write success.png into a run folder; None (and no file) with fewer than two evaluations of the student."""
+    """Write success.png into a run folder; None with fewer than two evaluations of the student."""
     evaluations = [line for line in read_lines(folder) if isinstance(line, EvaluationLine)]
     curve = curve_of(evaluations)
     if len(curve) < 2:
@@ -50,7 +50,7 @@ def draw_run(folder: Path) -> Path | None:
 
 
 def draw_comparison(comparison: Comparison, path: Path) -> Path:
-    """Success against training time per method, and below it, on the same axis of time, what the time went to."""
+    """Success against training time, and below it, on the same axis of time, what the time went to."""
     height = 1.3 + 0.42 * len(comparison.methods)
     figure, (above, below) = _figure(8.4, 4.4 + height, 2, (4.4, height))
     below.sharex(above)
@@ -70,7 +70,9 @@ def _draw_curves(axes: Axes, comparison: Comparison) -> None:
         seconds, means, lows, highs = (list(column) for column in zip(*spread, strict=True))
         axes.fill_between(seconds, lows, highs, color=colour, alpha=0.18, linewidth=0)
         axes.plot(seconds, means, color=colour, marker="o", markersize=4, linewidth=2, clip_on=False)
-        ends.append((seconds[-1], means[-1], f"{method.label}\n{means[-1]:.0f} % in {seconds[-1]:.0f} s", colour))
+        ends.append(
+            (seconds[-1], means[-1], f"{method.label}\n{means[-1]:.0f} % in {seconds[-1]:.0f} s", colour)
+        )
     _time_axes(axes, latest * 1.04)
     teachers = [run.teacher for method in comparison.methods for run in method.runs if run.teacher is not None]
     if teachers:
@@ -102,7 +104,12 @@ def _draw_stages(axes: Axes, methods: Sequence[MethodResult]) -> None:
     axes.set_xlabel("training time (s, evaluation excluded)")
     axes.set_title("Where it goes (mean over seeds)", loc="left", fontsize=11)
     axes.legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.0, handleheight=1.0
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        frameon=False,
+        fontsize=9,
+        handlelength=1.0,
+        handleheight=1.0,
     )
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
@@ -119,7 +126,9 @@ def _stage_means(method: MethodResult) -> dict[str, float]:
     return means
 
 
-def _figure(width: float, height: float, rows: int, heights: Sequence[float] = (1.0,)) -> tuple[Figure, list[Axes]]:
+def _figure(
+    width: float, height: float, rows: int, heights: Sequence[float] = (1.0,)
+) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as MatplotlibFigure
 

@@ -63,8 +63,9 @@ class PlainLines:
         self._progress.on_evaluated(who, evaluation)
         overall = evaluation.overall
         self._print(
-            f"evaluated the {who} at update {self._progress.done}: success {percent(overall.success_rate.mean)} "
-            f"on {overall.tasks} tasks after {clock(seconds)} of training ({clock(evaluation.seconds)} to evaluate)"
+            f"evaluated the {who} at update {self._progress.done}: success "
+            f"{percent(overall.success_rate.mean)} on {overall.tasks} tasks after {clock(seconds)} of training "
+            f"({clock(evaluation.seconds)} to evaluate)"
         )
 
     def finished(self, summary: Mapping[str, object]) -> None:

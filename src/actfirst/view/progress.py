@@ -1,7 +1,7 @@
 """What a watcher knows of a run, kept so that being told costs microseconds and drawing costs the run nothing.
 
-The training thread calls the `on_...` methods; another thread may read at any time. Fields are replaced whole or
-appended to, never edited in place, so a reader sees an old value or a new one, never half of one.
+The training thread calls the `on_...` methods; another thread may read at any time. Fields are replaced whole
+or appended to, never edited in place, so a reader sees an old value or a new one, never half of one.
 """
 
 from __future__ import annotations

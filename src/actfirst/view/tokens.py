@@ -1,7 +1,7 @@
 """Tokens per second by kind, from engine counters.
 
-Engines count generated tokens as a whole. How many of them were fast actions is known when an episode ends, so the
-split between fast and full follows the truth with the delay of an episode.
+Engines count generated tokens as a whole. How many of them were fast actions is known when an episode ends, so
+the split between fast and full follows the truth with the delay of an episode.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ def ledger_in_words(ledger: LedgerCounts) -> str:
     reasons = {reason: count for reason, count in ledger.discarded.items() if count}
     why = f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})" if reasons else ""
     return (
-        f"{ledger.generated:,} generated = {ledger.trained:,} trained + {sum(reasons.values()):,} discarded{why} "
-        f"+ {ledger.buffered:,} buffered"
+        f"{ledger.generated:,} generated = {ledger.trained:,} trained "
+        f"+ {sum(reasons.values()):,} discarded{why} + {ledger.buffered:,} buffered"
     )
 
 

@@ -1,8 +1,9 @@
 """Which PDDL domain and text grammar a game file was written with, and refusal of those that are not known.
 
-The native engine has the rules and the wording of ALFWorld built in. A game file carries both as text, so a file
-made with other rules or other words would silently be played wrongly. Each file is therefore compared by digest
-with the versions that have been verified against TextWorld; their few differences are the fields of `Dialect`.
+The native engine has the rules and the wording of ALFWorld built in. A game file carries both as text, so a
+file made with other rules or other words would silently be played wrongly. Each file is therefore compared by
+digest with the versions that have been verified against TextWorld; the fields of `Dialect` are what differs
+between those.
 """
 
 from __future__ import annotations

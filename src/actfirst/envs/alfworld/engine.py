@@ -1,7 +1,8 @@
 """The native ALFWorld engine: plays one game as alfworld 0.4.2 on TextWorld 1.7.0 plays it, in pure Python.
 
-Same text, same admissible commands in the same order, same outcome; no planner and no grammar at run time. The
-rules of the domain are the `_offer*` methods (when a command is possible) and the `_do_*` methods (what it does).
+Same text, same admissible commands in the same order, same outcome; no planner and no grammar at run time.
+The rules of the domain are the `_offer*` methods (when a command is possible) and the `_do_*` methods (what it
+does).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Engine:
                 return True
         return False
 
-    # -- when a command is possible ------------------------------------------------------------------------------
+    # -- when a command is possible
 
     def _offers(self) -> dict[str, Command]:
         held = self.state.held
@@ -91,7 +92,7 @@ class Engine:
         for place in self.game.receptacles_at.get(self.state.location, ()):
             self._offer_receptacle(offers, place)
         if held:
-            # Upstream means to offer `examine` for visible objects too; a misplaced comma in the domain forbids it.
+            # Upstream means to offer this for visible objects too; a misplaced comma in the domain forbids it.
             offers[f"examine {self.game.names[held]}"] = (self._do_examine_object, held, "")
             if held in self.game.knives:
                 self._offer_slicing(offers, held)
@@ -147,7 +148,7 @@ class Engine:
             if "sliceable" in self.game.abilities.get(item, ()):
                 offers[f"slice {names[item]} with {names[knife]}"] = (self._do_slice, item, knife)
 
-    # -- what it does --------------------------------------------------------------------------------------------
+    # -- what it does
 
     def _do_go(self, place: str, location: str) -> str:
         self.state.go(location)
@@ -185,8 +186,8 @@ class Engine:
         return f"You cool the {self.game.names[item]} using the {self.game.names[place]}."
 
     def _do_use(self, item: str, _: str) -> str:
-        # The grammar asks whether the lamp has ever been toggled, so it always says "on". TextWorld reports both
-        # branches of the domain's conditional effect on `isOn`, the negative one last: that fact never holds.
+        # The grammar asks whether the lamp has ever been toggled, so it always says "on". TextWorld reports
+        # both branches of the domain's conditional effect on `isOn`, the negative one last: it never holds.
         self.state.add("istoggled", item)
         return f"You turn on the {self.game.names[item]}."
 

@@ -16,8 +16,8 @@ TURN_LIMIT = 30
 class GameEnvironment:
     """Plays the game that `load` returns for a task.
 
-    Observations carry ALFWorld's text unchanged, the first one with its banner and task sentence. The admissible
-    list leaves out `help`, as in the paper; submitting it shows the help text all the same.
+    Observations carry ALFWorld's text unchanged, the first one with its banner and task sentence. The
+    admissible list leaves out `help`, as in the paper; submitting it shows the help text all the same.
     """
 
     def __init__(self, load: Callable[[Task], Game]) -> None:

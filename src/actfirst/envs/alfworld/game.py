@@ -1,7 +1,7 @@
 """One ALFWorld game: the content of a `game.tw-pddl` file, and the tables that the engine plays it from.
 
 A `Game` is immutable and may be shared by any number of engines. Display names ("cabinet 3") come from the
-identifiers exactly as ALFWorld makes them: numbered per kind, the last identifier in sorted order being number 1.
+identifiers exactly as ALFWorld makes them: numbered per kind, the last identifier in sorted order is number 1.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def load_game(path: Path) -> Game:
     return _load(path, stamp.st_mtime_ns, stamp.st_size)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _load(path: Path, mtime_ns: int, size: int) -> Game:
     try:
         return parse_game(read_game_file(path))
@@ -153,7 +153,7 @@ def _load(path: Path, mtime_ns: int, size: int) -> Game:
 
 
 def _function(facts: Sequence[Fact]) -> dict[str, str]:
-    """Facts (p x y) as a mapping x -> y, in sorted order; ambiguous ones would depend on the planner's order."""
+    """Facts (p x y) as a sorted mapping x -> y; what two of them mean would depend on the planner's order."""
     table: dict[str, str] = {}
     for predicate, key, value in sorted(facts):
         if table.setdefault(key, value) != value:
@@ -201,10 +201,10 @@ def _display_names(problem: Problem) -> dict[str, str]:
         kinds[identifier] = kind if bar else None
     left = Counter(kind for kind in kinds.values() if kind is not None)
     names: dict[str, str] = {}
-    for identifier, kind in kinds.items():
-        if kind is None:
+    for identifier, known in kinds.items():
+        if known is None:
             names[identifier] = f"{identifier} "
             continue
-        names[identifier] = f"{kind} {left[kind]}"
-        left[kind] -= 1
+        names[identifier] = f"{known} {left[known]}"
+        left[known] -= 1
     return names

@@ -1,8 +1,8 @@
 """The goals of the six ALFWorld task types, read from a problem's goal expression.
 
 Two shapes cover them: one or two objects of a type in one receptacle of a type, each with the wanted property
-(pick, clean, heat, cool, pick2), and an object held beside a lamp that has been switched on (look). Anything else
-is refused: this is not a general evaluator of PDDL goals.
+(pick, clean, heat, cool, pick2), and an object held beside a lamp that has been switched on (look). Anything
+else is refused: this is not a general evaluator of PDDL goals.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ Tree = str | list["Tree"]
 """A parsed expression: an atom, or a list of expressions."""
 
 ARITY: Mapping[str, int] = {
-    "atlocation": 2, "receptacleatlocation": 2, "objectatlocation": 2, "inreceptacle": 2, "inreceptacleobject": 2,
-    "wasinreceptacle": 2, "receptacletype": 2, "cancontain": 2, "objecttype": 2, "holds": 2,
-    "openable": 1, "opened": 1, "isreceptacleobject": 1, "isreceptacleobjectfull": 1, "checked": 1, "examined": 1,
-    "holdsany": 1, "holdsanyreceptacleobject": 1, "full": 1, "isclean": 1, "cleanable": 1, "ishot": 1,
-    "heatable": 1, "iscool": 1, "coolable": 1, "pickupable": 1, "moveable": 1, "toggleable": 1, "ison": 1,
-    "istoggled": 1, "sliceable": 1, "issliced": 1,
+    "atlocation": 2, "receptacleatlocation": 2, "objectatlocation": 2, "inreceptacle": 2,
+    "inreceptacleobject": 2, "wasinreceptacle": 2, "receptacletype": 2, "cancontain": 2, "objecttype": 2,
+    "holds": 2, "openable": 1, "opened": 1, "isreceptacleobject": 1, "isreceptacleobjectfull": 1, "checked": 1,
+    "examined": 1, "holdsany": 1, "holdsanyreceptacleobject": 1, "full": 1, "isclean": 1, "cleanable": 1,
+    "ishot": 1, "heatable": 1, "iscool": 1, "coolable": 1, "pickupable": 1, "moveable": 1, "toggleable": 1,
+    "ison": 1, "istoggled": 1, "sliceable": 1, "issliced": 1,
 }  # fmt: skip
 
 _COMMENT = re.compile(r";[^\n]*")

@@ -2,8 +2,8 @@
 
     <folder>/train|valid_seen|valid_unseen/<task type>-<object>-...-<scene>/<trial>/game.tw-pddl
 
-The folder may also be the one above (`$ALFWORLD_DATA`), which holds it as `json_2.1.x`. Splits and task kinds come
-from the folder names; no `traj_data.json` is needed. Games are played by the native engine.
+The folder may also be the one above (`$ALFWORLD_DATA`), which holds it as `json_2.1.x`. Splits and task kinds
+come from the folder names; no `traj_data.json` is needed. Games are played by the native engine.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class AlfworldWorld:
         self._games = {split: games for split in SPLITS if (games := _list_games(self.folder / split))}
         if not self._games:
             raise EnvironmentFailure(
-                f"no games under {folder}: expected train/, valid_seen/ or valid_unseen/ with <task>/<trial>/{GAME}; "
-                "run `alfworld-download` or name the folder it filled"
+                f"no games under {folder}: expected train/, valid_seen/ or valid_unseen/ with "
+                f"<task>/<trial>/{GAME}; run `alfworld-download` or name the folder it filled"
             )
         self.fingerprint = _fingerprint(self._games)
 

@@ -1,7 +1,7 @@
 """What pocket houses are furnished with: four rooms, their receptacles, and the objects found in them.
 
-The words are ALFWorld's. The tables are a choice of ours: few enough kinds that a tiny model can learn them all,
-and for every task kind at least one room in which it can be set.
+The words are ALFWorld's. The tables are a choice of ours: few enough kinds that a tiny model can learn them
+all, and for every task kind at least one room in which it can be set.
 """
 
 from __future__ import annotations
@@ -25,20 +25,16 @@ RECEPTACLE_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A kind of object: where it may lie, and which properties it may be given."""
+    """A kind of object: where it may lie, and what can be done with it (PDDL predicates)."""
 
     name: str
     places: tuple[str, ...]
-    cleanable: bool = False
-    heatable: bool = False
-    coolable: bool = False
-    sliceable: bool = False
-    vessel: bool = False
+    abilities: frozenset[str]
 
     def suits(self, kind: str) -> bool:
         """Whether a task of this kind can be about such an object."""
-        wanted = {"clean": self.cleanable, "heat": self.heatable, "cool": self.coolable}
-        return self.name != LAMP and wanted.get(kind, True)
+        wanted = {"clean": _CLEAN, "heat": _HEAT, "cool": _COOL}
+        return self.name != LAMP and (kind not in wanted or wanted[kind] in self.abilities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,94 +48,116 @@ class Room:
 
 
 _TABLES = ("CounterTop", "DiningTable", "Shelf")
+_FOOD = (*_TABLES, "Fridge", "GarbageCan", "Microwave")
+_CUTLERY = ("CounterTop", "DiningTable", "Drawer", "SinkBasin")
 _SURFACES = ("Desk", "Dresser", "SideTable", "Shelf", "CoffeeTable", "DiningTable", "TVStand")
+_NIGHT = ("Desk", "Dresser", "SideTable", "Shelf")
 _SEATS = ("ArmChair", "Bed", "Sofa")
+_SOFT = ("ArmChair", "Sofa")
 _SMALL = ("Drawer", "Cabinet", "Safe")
+_WASH = ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer")
+
+_CLEAN, _COOL, _HEAT, _SLICE = "cleanable", "coolable", "heatable", "sliceable"
+_VESSEL = "isReceptacleObject"
 
 OBJECTS: dict[str, ObjectKind] = {
-    kind.name: kind
-    for kind in (
+    name: ObjectKind(name, places, frozenset(abilities))
+    for name, places, *abilities in (
         # food and dishes
-        ObjectKind("Apple", (*_TABLES, "Fridge", "GarbageCan", "SinkBasin", "Microwave"), True, True, True, True),
-        ObjectKind("Tomato", (*_TABLES, "Fridge", "GarbageCan", "SinkBasin", "Microwave"), True, True, True, True),
-        ObjectKind("Potato", (*_TABLES, "Fridge", "GarbageCan", "SinkBasin", "Microwave"), True, True, True, True),
-        ObjectKind("Lettuce", (*_TABLES, "Fridge", "SinkBasin"), True, False, True, True),
-        ObjectKind("Bread", (*_TABLES, "Fridge", "Microwave", "GarbageCan"), False, True, True, True),
-        ObjectKind("Egg", (*_TABLES, "Fridge", "Microwave", "GarbageCan"), True, True, True),
-        ObjectKind("Mug", (*_TABLES, "Cabinet", "Desk", "SinkBasin", "SideTable"), True, True, True, vessel=True),
-        ObjectKind("Cup", (*_TABLES, "Cabinet", "Fridge", "SinkBasin"), True, True, True, vessel=True),
-        ObjectKind("Plate", (*_TABLES, "Cabinet", "SinkBasin"), True, True, True, vessel=True),
-        ObjectKind("Bowl", (*_TABLES, "Cabinet", "Desk", "Dresser"), True, False, True, vessel=True),
-        ObjectKind("Pan", (*_TABLES, "Cabinet", "StoveBurner"), True, False, True, vessel=True),
-        ObjectKind("Pot", (*_TABLES, "Cabinet", "StoveBurner", "Fridge"), True, False, True, vessel=True),
-        ObjectKind("Fork", ("CounterTop", "DiningTable", "Drawer", "SinkBasin"), True),
-        ObjectKind("Spoon", ("CounterTop", "DiningTable", "Drawer", "SinkBasin"), True),
-        ObjectKind("Knife", ("CounterTop", "DiningTable", "Drawer", "SinkBasin"), True),
-        ObjectKind("Spatula", ("CounterTop", "DiningTable", "Drawer", "SinkBasin"), True),
-        ObjectKind("SaltShaker", (*_TABLES, "Cabinet", "Drawer")),
-        ObjectKind("PepperShaker", (*_TABLES, "Cabinet", "Drawer")),
+        ("Apple", (*_FOOD, "SinkBasin"), _CLEAN, _HEAT, _COOL, _SLICE),
+        ("Tomato", (*_FOOD, "SinkBasin"), _CLEAN, _HEAT, _COOL, _SLICE),
+        ("Potato", (*_FOOD, "SinkBasin"), _CLEAN, _HEAT, _COOL, _SLICE),
+        ("Lettuce", (*_TABLES, "Fridge", "SinkBasin"), _CLEAN, _COOL, _SLICE),
+        ("Bread", _FOOD, _HEAT, _COOL, _SLICE),
+        ("Egg", _FOOD, _CLEAN, _HEAT, _COOL),
+        ("Mug", (*_TABLES, "Cabinet", "Desk", "SinkBasin", "SideTable"), _CLEAN, _HEAT, _COOL, _VESSEL),
+        ("Cup", (*_TABLES, "Cabinet", "Fridge", "SinkBasin"), _CLEAN, _HEAT, _COOL, _VESSEL),
+        ("Plate", (*_TABLES, "Cabinet", "SinkBasin"), _CLEAN, _HEAT, _COOL, _VESSEL),
+        ("Bowl", (*_TABLES, "Cabinet", "Desk", "Dresser"), _CLEAN, _COOL, _VESSEL),
+        ("Pan", (*_TABLES, "Cabinet", "StoveBurner"), _CLEAN, _COOL, _VESSEL),
+        ("Pot", (*_TABLES, "Cabinet", "StoveBurner", "Fridge"), _CLEAN, _COOL, _VESSEL),
+        ("Fork", _CUTLERY, _CLEAN),
+        ("Spoon", _CUTLERY, _CLEAN),
+        ("Knife", _CUTLERY, _CLEAN),
+        ("Spatula", _CUTLERY, _CLEAN),
+        ("SaltShaker", (*_TABLES, "Cabinet", "Drawer")),
+        ("PepperShaker", (*_TABLES, "Cabinet", "Drawer")),
         # living and sleeping
-        ObjectKind(LAMP, ("Desk", "Dresser", "SideTable", "Shelf", "CoffeeTable")),
-        ObjectKind("AlarmClock", ("Desk", "Dresser", "SideTable", "Shelf")),
-        ObjectKind("Book", (*_SURFACES, *_SEATS, "Drawer")),
-        ObjectKind("CD", ("Desk", "Dresser", "SideTable", "Shelf", "GarbageCan", *_SMALL)),
-        ObjectKind("CellPhone", (*_SURFACES, *_SEATS, *_SMALL)),
-        ObjectKind("CreditCard", (*_SURFACES, "ArmChair", "Sofa", *_SMALL)),
-        ObjectKind("KeyChain", (*_SURFACES, "ArmChair", "Sofa", *_SMALL)),
-        ObjectKind("Laptop", ("Desk", "CoffeeTable", "DiningTable", *_SEATS)),
-        ObjectKind("Newspaper", ("CoffeeTable", "DiningTable", "SideTable", "ArmChair", "Sofa", "Drawer", "GarbageCan")),
-        ObjectKind("Pen", ("Desk", "Dresser", "SideTable", "Shelf", "Drawer", "GarbageCan")),
-        ObjectKind("Pencil", ("Desk", "Dresser", "SideTable", "Shelf", "Drawer", "GarbageCan")),
-        ObjectKind("Pillow", _SEATS),
-        ObjectKind("RemoteControl", (*_SURFACES, "ArmChair", "Sofa", "Drawer")),
-        ObjectKind("Statue", _SURFACES),
-        ObjectKind("Vase", (*_SURFACES, "Cabinet", "Safe")),
-        ObjectKind("Watch", (*_SURFACES, *_SMALL)),
+        (LAMP, (*_NIGHT, "CoffeeTable")),
+        ("AlarmClock", _NIGHT),
+        ("Book", (*_SURFACES, *_SEATS, "Drawer")),
+        ("CD", (*_NIGHT, "GarbageCan", *_SMALL)),
+        ("CellPhone", (*_SURFACES, *_SEATS, *_SMALL)),
+        ("CreditCard", (*_SURFACES, *_SOFT, *_SMALL)),
+        ("KeyChain", (*_SURFACES, *_SOFT, *_SMALL)),
+        ("Laptop", ("Desk", "CoffeeTable", "DiningTable", *_SEATS)),
+        ("Newspaper", ("CoffeeTable", "DiningTable", "SideTable", *_SOFT, "Drawer", "GarbageCan")),
+        ("Pen", (*_NIGHT, "Drawer", "GarbageCan")),
+        ("Pencil", (*_NIGHT, "Drawer", "GarbageCan")),
+        ("Pillow", _SEATS),
+        ("RemoteControl", (*_SURFACES, *_SOFT, "Drawer")),
+        ("Statue", _SURFACES),
+        ("Vase", (*_SURFACES, "Cabinet", "Safe")),
+        ("Watch", (*_SURFACES, *_SMALL)),
         # washing
-        ObjectKind("Candle", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "BathtubBasin")),
-        ObjectKind("Cloth", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "BathtubBasin", "SinkBasin"), True),
-        ObjectKind("DishSponge", (*_TABLES, "Toilet", "Cabinet", "Drawer", "BathtubBasin", "SinkBasin"), True),
-        ObjectKind("SoapBar", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "BathtubBasin", "GarbageCan"), True),
-        ObjectKind("SoapBottle", (*_TABLES, "Toilet", "Cabinet", "Drawer", "GarbageCan", "BathtubBasin")),
-        ObjectKind("SprayBottle", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "GarbageCan")),
-        ObjectKind("TissueBox", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "GarbageCan")),
-        ObjectKind("ToiletPaper", ("CounterTop", "Toilet", "Shelf", "Cabinet", "Drawer", "GarbageCan")),
+        ("Candle", (*_WASH, "BathtubBasin")),
+        ("Cloth", (*_WASH, "BathtubBasin", "SinkBasin"), _CLEAN),
+        ("DishSponge", (*_WASH, "DiningTable", "BathtubBasin", "SinkBasin"), _CLEAN),
+        ("SoapBar", (*_WASH, "BathtubBasin", "GarbageCan"), _CLEAN),
+        ("SoapBottle", (*_WASH, "DiningTable", "GarbageCan", "BathtubBasin")),
+        ("SprayBottle", (*_WASH, "GarbageCan")),
+        ("TissueBox", (*_WASH, "GarbageCan")),
+        ("ToiletPaper", (*_WASH, "GarbageCan")),
     )
-}  # fmt: skip
+}
 
 ROOMS: tuple[Room, ...] = (
     Room(
-        "kitchen",
-        ("CounterTop", "Fridge", "Microwave", "SinkBasin"),
-        (("Cabinet", 3), ("CounterTop", 1), ("DiningTable", 2), ("Drawer", 2), ("GarbageCan", 1), ("Shelf", 2), ("StoveBurner", 1)),
-        (
-            "Apple", "Bowl", "Bread", "Cup", "DishSponge", "Egg", "Fork", "Knife", "Lettuce", "Mug", "Pan", "PepperShaker",
-            "Plate", "Pot", "Potato", "SaltShaker", "SoapBottle", "Spatula", "Spoon", "Tomato",
+        name="kitchen",
+        fixed=("CounterTop", "Fridge", "Microwave", "SinkBasin"),
+        optional=(
+            ("Cabinet", 3), ("CounterTop", 1), ("DiningTable", 2), ("Drawer", 2), ("GarbageCan", 1),
+            ("Shelf", 2), ("StoveBurner", 1),
+        ),
+        objects=(
+            "Apple", "Bowl", "Bread", "Cup", "DishSponge", "Egg", "Fork", "Knife", "Lettuce", "Mug", "Pan",
+            "PepperShaker", "Plate", "Pot", "Potato", "SaltShaker", "SoapBottle", "Spatula", "Spoon", "Tomato",
         ),
     ),
     Room(
-        "bedroom",
-        ("Bed", "Desk"),
-        (("ArmChair", 1), ("Desk", 1), ("Drawer", 3), ("Dresser", 2), ("GarbageCan", 1), ("Safe", 1), ("Shelf", 2), ("SideTable", 2)),
-        (
-            "AlarmClock", "Book", "Bowl", "CD", "CellPhone", "CreditCard", "KeyChain", "Laptop", "Mug", "Pen", "Pencil",
-            "Pillow", "Vase", "Watch",
+        name="bedroom",
+        fixed=("Bed", "Desk"),
+        optional=(
+            ("ArmChair", 1), ("Desk", 1), ("Drawer", 3), ("Dresser", 2), ("GarbageCan", 1), ("Safe", 1),
+            ("Shelf", 2), ("SideTable", 2),
+        ),
+        objects=(
+            "AlarmClock", "Book", "Bowl", "CD", "CellPhone", "CreditCard", "KeyChain", "Laptop", "Mug", "Pen",
+            "Pencil", "Pillow", "Vase", "Watch",
         ),
     ),
     Room(
-        "livingroom",
-        ("CoffeeTable", "Sofa"),
-        (("ArmChair", 2), ("Cabinet", 2), ("DiningTable", 1), ("Drawer", 2), ("GarbageCan", 1), ("Safe", 1), ("Shelf", 2), ("SideTable", 2), ("TVStand", 1)),
-        (
-            "Book", "CellPhone", "CreditCard", "KeyChain", "Laptop", "Newspaper", "Pillow", "RemoteControl", "Statue",
-            "Vase", "Watch",
+        name="livingroom",
+        fixed=("CoffeeTable", "Sofa"),
+        optional=(
+            ("ArmChair", 2), ("Cabinet", 2), ("DiningTable", 1), ("Drawer", 2), ("GarbageCan", 1), ("Safe", 1),
+            ("Shelf", 2), ("SideTable", 2), ("TVStand", 1),
+        ),
+        objects=(
+            "Book", "CellPhone", "CreditCard", "KeyChain", "Laptop", "Newspaper", "Pillow", "RemoteControl",
+            "Statue", "Vase", "Watch",
         ),
     ),
     Room(
-        "bathroom",
-        ("CounterTop", "SinkBasin", "Toilet"),
-        (("BathtubBasin", 1), ("Cabinet", 3), ("CounterTop", 1), ("Drawer", 3), ("GarbageCan", 1), ("Shelf", 2)),
-        ("Candle", "Cloth", "DishSponge", "SoapBar", "SoapBottle", "SprayBottle", "TissueBox", "ToiletPaper"),
+        name="bathroom",
+        fixed=("CounterTop", "SinkBasin", "Toilet"),
+        optional=(
+            ("BathtubBasin", 1), ("Cabinet", 3), ("CounterTop", 1), ("Drawer", 3), ("GarbageCan", 1),
+            ("Shelf", 2),
+        ),
+        objects=(
+            "Candle", "Cloth", "DishSponge", "SoapBar", "SoapBottle", "SprayBottle", "TissueBox", "ToiletPaper",
+        ),
     ),
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Makes pocket houses: the game of (seed, size, split, index), the same on every run and machine.
 
 A game is an ALFWorld game file in every respect (TextWorld plays it too). The target objects never lie in a
-receptacle of the destination's type, and at least three receptacles could hold them, so they have to be looked for.
+receptacle of the destination's type, and at least three receptacles could hold them: they must be looked for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def make_file(seed: int, size: Size, split: str, index: int) -> GameFile:
         plan = solve(parse_game(file))
         if PLAN_LENGTH[0] <= len(plan) <= PLAN_LENGTH[1]:
             return GameFile(file.pddl_domain, file.grammar, file.pddl_problem, tuple(plan))
-    raise EnvironmentFailure(f"no {kind} task fits into pocket houses of size {size}; allow more receptacles or objects")
+    raise EnvironmentFailure(
+        f"no {kind} task fits into pocket houses of size {size}; allow more receptacles or objects"
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -91,7 +93,7 @@ def _aims(layout: Layout, kind: str) -> list[_Aim]:
     """All objects and destinations for which a task of this kind can be set here, and makes one search."""
     room = next(room for room in ROOMS if room.name == layout.room)
     types = set(layout.types())
-    if APPLIANCES.get(kind, "SinkBasin") not in types and kind in APPLIANCES:
+    if kind in APPLIANCES and APPLIANCES[kind] not in types:
         return []
     found: list[_Aim] = []
     for name in room.objects:
@@ -140,7 +142,7 @@ def _furnish(rng: Random, layout: Layout, aim: _Aim, kind: str, count: int) -> l
             break
         name = rng.choice(others)
         add(name, [r for r in layout.receptacles if r.type in OBJECTS[name].places])
-    return things
+    return things if len({thing.id for thing in things}) == len(things) else None
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
 """Layouts of pocket houses: which receptacles a room has and where they stand.
 
-Train and seen tasks share one set of layouts; unseen tasks have layouts whose receptacles no training layout has.
+Train and seen tasks share one set of layouts; unseen tasks have others. No two have the same furniture.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from functools import lru_cache
 from random import Random
 
 from actfirst.envs.pocket.catalogue import ROOMS, Room
+from actfirst.errors import EnvironmentFailure
 
 TRAIN_LAYOUTS, UNSEEN_LAYOUTS = 16, 8
 """How many layouts each room has in the two sets."""
@@ -61,12 +62,14 @@ def layouts(seed: int, size: Size, room_name: str) -> tuple[tuple[Layout, ...], 
         if types in known:
             continue
         known.add(types)
-        made.append(Layout(room.name, _furnish(rng, types)))
+        made.append(Layout(room.name, _stand(rng, types)))
         if len(made) == TRAIN_LAYOUTS + UNSEEN_LAYOUTS:
             break
+    if len(made) < 2:
+        raise EnvironmentFailure(f"pocket houses of size {size} leave fewer than two different {room_name}s")
     # A size that leaves few possible rooms still keeps a third of them unseen.
     cut = min(TRAIN_LAYOUTS, max(1, len(made) * 2 // 3))
-    return tuple(made[:cut]), tuple(made[cut:]) or tuple(made[:1])
+    return tuple(made[:cut]), tuple(made[cut:])
 
 
 def _draw_types(rng: Random, room: Room, size: Size) -> tuple[str, ...]:
@@ -76,10 +79,12 @@ def _draw_types(rng: Random, room: Room, size: Size) -> tuple[str, ...]:
     return tuple(sorted((*room.fixed, *extra)))
 
 
-def _furnish(rng: Random, types: tuple[str, ...]) -> tuple[Receptacle, ...]:
+def _stand(rng: Random, types: tuple[str, ...]) -> tuple[Receptacle, ...]:
     spots = rng.sample([(x, y) for x in range(-9, 10) for y in range(-9, 10) if (x, y) != (0, 0)], len(types))
     return tuple(
-        Receptacle(identifier(rng, kind), kind, f"loc_bar_{_signed(x)}_bar_{_signed(y)}_bar_{rng.randrange(4)}_bar_30")
+        Receptacle(
+            identifier(rng, kind), kind, f"loc_bar_{_signed(x)}_bar_{_signed(y)}_bar_{rng.randrange(4)}_bar_30"
+        )
         for kind, (x, y) in zip(types, spots, strict=True)
     )
 

@@ -82,13 +82,8 @@ def _facts(house: House) -> Iterator[str]:
 
 
 def _abilities(kind: str) -> Iterator[str]:
-    item = OBJECTS[kind]
     yield "toggleable" if kind == LAMP else "pickupable"
-    for ability in ("cleanable", "heatable", "coolable", "sliceable"):
-        if getattr(item, ability):
-            yield ability
-    if item.vessel:
-        yield "isReceptacleObject"
+    yield from sorted(OBJECTS[kind].abilities)
 
 
 def _goal(house: House) -> str:
@@ -101,7 +96,9 @@ def _goal(house: House) -> str:
         )
         return f"(and {lit} (exists (?o - object ?a - agent) (and (objectType ?o {target}) (holds ?a ?o))))"
     if house.kind == "pick2":
-        second = f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) (objectType ?o2 {target}) (inReceptacle ?o2 ?r)))"
+        second = (
+            f"(exists (?o2 - object) (and (not (= ?o1 ?o2)) (objectType ?o2 {target}) (inReceptacle ?o2 ?r)))"
+        )
         return (
             "(and (exists (?r - receptacle) (exists (?o1 - object) (and "
             f"(objectType ?o1 {target}) (receptacleType ?r {destination}) (inReceptacle ?o1 ?r) {second}))))"

@@ -59,7 +59,9 @@ class PocketWorld:
         """Write a task as `game.tw-pddl` into a folder of its own, for TextWorld or for `AlfworldWorld`."""
         path = folder / Path(task.id).name / GAME
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(make_file(self.seed, self.size, task.split, self._index(task)).to_json(), encoding="utf-8")
+        path.write_text(
+            make_file(self.seed, self.size, task.split, self._index(task)).to_json(), encoding="utf-8"
+        )
         return path
 
     def _index(self, task: Task) -> int:

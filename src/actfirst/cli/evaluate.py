@@ -1,0 +1,138 @@
+"""`actfirst eval`: evaluate a checkpoint by the paper's protocol, with a recipe's evaluation settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from actfirst.cli.acts import Act, plan_of
+from actfirst.cli.console import print_note, write_result
+
+if TYPE_CHECKING:
+    from actfirst.config.models import Config
+    from actfirst.evaluate.results import Evaluation
+    from actfirst.records import Episode
+
+_MEASUREMENTS = {
+    Act.DIRECT: "acts without reasoning",
+    Act.GUIDED: "acts without reasoning, towards the reference's next observation",
+}
+
+
+def evaluate(
+    checkpoint: Annotated[
+        str,
+        typer.Argument(
+            help="A Hugging Face checkpoint folder, a run folder, pocket:student or pocket:teacher."
+        ),
+    ],
+    recipe: Annotated[
+        str | None, typer.Option(help="Whose environment and settings. Default: the run's own, else pocket.")
+    ] = None,
+    splits: Annotated[str | None, typer.Option(help="Comma-separated, as in seen,unseen.")] = None,
+    tasks: Annotated[int | None, typer.Option(min=0, help="Tasks per split; 0 for all.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")] = None,
+    act: Annotated[Act, typer.Option(help="direct and guided are for measurements only.")] = Act.THINK,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+) -> None:
+    """Evaluate a checkpoint: success rate, score and rounds by split and by task type.
+
+    \b
+    actfirst eval pocket:student
+    actfirst eval runs/pocket-1 --splits unseen --tasks 100 --seeds 42,43,44
+    actfirst eval pocket:student --act direct
+    """
+    from rich.console import Console
+
+    from actfirst.config.load import resolve
+    from actfirst.runtime.model_folder import find_model, recipe_of
+    from actfirst.view.tables import print_evaluation
+
+    folder = find_model(checkpoint, "CHECKPOINT")
+    used = recipe or recipe_of(checkpoint) or "pocket"
+    config = resolve(used, settings(splits, tasks, seeds))
+    if act in _MEASUREMENTS:
+        print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
+    with _progress() as told:
+        result = asyncio.run(_evaluate(config, folder, act, told))
+    print_evaluation(Console(), result)
+    if result.errors:
+        print_note(f"{result.errors} episodes were cut short by an error and count as they stood")
+    chosen = config.evaluation
+    write_result(
+        json_file,
+        {
+            "checkpoint": checkpoint,
+            "recipe": str(used),
+            "act": act.value,
+            "splits": list(chosen.splits),
+            "seeds": list(chosen.seeds),
+            "result": result.to_json(),
+        },
+    )
+
+
+def settings(splits: str | None, tasks: int | None, seeds: str | None) -> list[str]:
+    """The options as overrides, so that they are checked like any other setting."""
+    overrides = []
+    if splits is not None:
+        names = ", ".join(f'"{name.strip()}"' for name in splits.split(","))
+        overrides.append(f"evaluation.splits=[{names}]")
+    if tasks is not None:
+        overrides.append(f"evaluation.tasks_per_split={tasks}")
+    if seeds is not None:
+        overrides.append(f"evaluation.seeds=[{seeds}]")
+    return overrides
+
+
+async def _evaluate(config: Config, model: Path, act: Act, told: Callable[[int, int], None]) -> Evaluation:
+    from actfirst.evaluate.protocol import Evaluator, choose_tasks
+    from actfirst.references.base import NoReferences
+    from actfirst.runtime.parts import open_encoder, open_engine, open_references, open_stage
+
+    section, plan = config.evaluation, plan_of(act)
+    stage = open_stage(config.environment)
+    chosen = choose_tasks(stage.world, section.splits or stage.world.splits(), section.tasks_per_split)
+    references = open_references(stage) if plan.needs_reference else NoReferences()
+    engine = open_engine(config.engine, model)
+    done = 0
+
+    def count(episode: Episode, seed: int) -> None:
+        nonlocal done
+        done += 1
+        told(done, len(chosen) * len(section.seeds))
+
+    try:
+        policy = stage.policy(engine, open_encoder(model), section.generation)
+        limit = stage.world.turn_limit
+        evaluator = Evaluator(stage.pool, stage.rules, limit, section.batch_tasks, plan, references)
+        return await evaluator.evaluate(policy, chosen, section.seeds, count)
+    finally:
+        await engine.close()
+        await stage.pool.close()
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, about ten lines elsewhere; both on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def say(done: int, of: int) -> None:
+            if done == of or done % max(1, of // 10) == 0:
+                print_note(f"{done} of {of} episodes")
+
+        yield say
+        return
+    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)

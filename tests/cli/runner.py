@@ -1,0 +1,56 @@
+"""Runs `actfirst` commands in this process and keeps what they printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from actfirst.cli.main import main
+from actfirst.config.models import Config
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Finished:
+    """Run `actfirst` with the arguments."""
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    captured = capsys.readouterr()
+    code = stopped.value.code
+    return Finished(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+
+class FakeRuntime(ModuleType):
+    """Stands in for `actfirst.runtime.local`: remembers what it was asked to train, and trains nothing."""
+
+    def __init__(self, failure: BaseException | None = None) -> None:
+        super().__init__("actfirst.runtime.local")
+        self.failure = failure
+        self.calls: list[tuple[Config, Path, bool]] = []
+
+    def train(
+        self, config: Config, folder: Path, *, resume: bool = False, watcher: object = None
+    ) -> Mapping[str, object]:
+        self.calls.append((config, folder, resume))
+        if self.failure is not None:
+            raise self.failure
+        return {"updates": config.run.updates}
+
+
+def install(monkeypatch: pytest.MonkeyPatch, failure: BaseException | None = None) -> FakeRuntime:
+    """Put a fake runtime in place of the real one."""
+    runtime = FakeRuntime(failure)
+    monkeypatch.setitem(sys.modules, "actfirst.runtime.local", runtime)
+    return runtime

@@ -1,0 +1,71 @@
+"""What tests of watchers share: engines that report what a test says, and a clock that stands still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from actfirst.engines.base import EngineStats
+from actfirst.evaluate.results import Evaluation, Outcome, summarise
+from actfirst.records import ActionSource, Episode, FastAction, Mode, Task, Turn, Verdict
+
+IDLE = EngineStats(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass
+class Engines:
+    """An `EngineView`."""
+
+    of_student: EngineStats = IDLE
+    of_teacher: EngineStats = IDLE
+    held: int = 0
+
+    def student(self) -> EngineStats:
+        return self.of_student
+
+    def teacher(self) -> EngineStats:
+        return self.of_teacher
+
+    def buffered(self) -> int:
+        return self.held
+
+    def generate(self, tokens: int) -> None:
+        self.of_student = replace(
+            self.of_student, generated_tokens=self.of_student.generated_tokens + tokens
+        )
+
+
+@dataclass
+class Clock:
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def evaluation(success: int) -> Evaluation:
+    """100 tasks, `success` of them solved."""
+    outcomes = [
+        Outcome(f"t{place}", "seen", "kind", 42, place < success, 100.0 * (place < success), 5)
+        for place in range(100)
+    ]
+    return summarise(outcomes, 3.0)
+
+
+def episode(fast_tokens: tuple[int, ...]) -> Episode:
+    """One turn per number, acted with that many tokens."""
+    turns = tuple(
+        Turn(
+            number=number,
+            observation="",
+            action="look",
+            source=ActionSource.NEXT_ACTION,
+            valid=True,
+            verdict=Verdict.UNCHECKED,
+            requests=(FastAction(Mode.NEXT_ACTION, 50, tokens, "", "look", 0),),
+            response=None,
+            state="",
+            seconds=0.1,
+        )
+        for number, tokens in enumerate(fast_tokens, start=1)
+    )
+    return Episode("e", Task("t", "train", "k"), 0, turns, None, False, 0, 1.0)
