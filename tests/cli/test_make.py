@@ -1,4 +1,4 @@
-"""`make train` and `make test` do their own set-up, once, in the right environment. Shown by `make --dry-run`."""
+"""`make train` and `make test` do their own set-up, once, in the right environment."""
 
 from __future__ import annotations
 

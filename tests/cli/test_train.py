@@ -58,13 +58,13 @@ def test_a_dry_run_starts_nothing_and_prints_a_recipe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runtime = install(monkeypatch)
-    shown = run(capsys, "train", "pocket", "run.updates=3", "--dry-run")
+    shown = run(capsys, "train", "pocket", "run.updates=3", "learner.batch_size=5", "--dry-run")
     assert runtime.calls == []
     assert list(Path().iterdir()) == []
     assert shown.out.startswith("# ActFirst-OPD on pocket: pocket:student learns from pocket:teacher\n")
-    assert "3 updates of 32 responses" in shown.out
+    assert "3 updates of 5 responses" in shown.out
     Path("again.toml").write_text(shown.out)
-    assert resolve("again.toml") == resolve("pocket", ["run.updates=3"])
+    assert resolve("again.toml") == resolve("pocket", ["run.updates=3", "learner.batch_size=5"])
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])

@@ -9,6 +9,13 @@ import pytest
 from actfirst.config.load import resolve
 from actfirst.errors import ConfigError
 
+# One sequence has at most 640 + 128 = 768 tokens.
+LIMITS = [
+    "rollout.generation.prompt_limit=640",
+    "rollout.generation.first_stage=96",
+    "rollout.generation.response_limit=128",
+]
+
 
 def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
     with pytest.raises(ConfigError) as caught:
@@ -65,16 +72,12 @@ def test_a_mistake_names_the_key_what_was_given_and_what_would_be_right(override
 @pytest.mark.parametrize(
     ("overrides", "key", "reason"),
     [
-        (
-            ["rollout.generation.first_stage=200"],
-            "rollout.generation",
-            "first_stage = 200 exceeds response_limit",
-        ),
+        ([*LIMITS, "rollout.generation.first_stage=200"], "rollout.generation", "first_stage = 200 exceeds"),
+        (["environment.objects=[9, 2]"], "environment", "objects = [9, 2] is no range"),
         (["evaluation.splits=[]"], "evaluation.splits = []", "name at least one split"),
         (["evaluation.seeds=[1, 1]"], "evaluation.seeds", "twice"),
         (['evaluation.splits=["seen", "seen"]'], "evaluation.splits", "twice"),
-        # 640 prompt + 128 response tokens
-        (["learner.token_budget=767"], "learner.token_budget = 767", "must be at least 768"),
+        ([*LIMITS, "learner.token_budget=767"], "learner.token_budget = 767", "must be at least 768"),
         (["learner.max_version_lag=0", "rollout.overlap=true"], "learner.max_version_lag = 0", "at least 1"),
     ],
 )
@@ -87,9 +90,9 @@ def test_settings_that_cannot_go_together_are_refused(overrides: list[str], key:
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["learner.token_budget=768"],
-        ["learner.max_version_lag=0"],
-        ["rollout.generation.first_stage=128"],
+        [*LIMITS, "learner.token_budget=768"],
+        ["learner.max_version_lag=0", "rollout.overlap=false"],
+        [*LIMITS, "rollout.generation.first_stage=128"],
         [f"evaluation.{key}=false" for key in ("at_start", "at_end", "teacher")] + ["evaluation.splits=[]"],
         ["learner.learning_rate=1"],  # a whole number is a number
     ],

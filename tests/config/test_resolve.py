@@ -80,8 +80,8 @@ def test_the_command_line_wins_over_the_recipe() -> None:
 
 
 def test_another_environment_takes_no_settings_of_the_old_one() -> None:
-    config = resolve("paper/alfworld-1.7b", ["environment.name=pocket", "environment.objects=3"])
-    assert config.environment == PocketEnvironment(objects=3)
+    config = resolve("paper/alfworld-1.7b", ["environment.name=pocket", "environment.turn_limit=9"])
+    assert config.environment == PocketEnvironment(turn_limit=9)
 
 
 def test_the_same_environment_keeps_its_settings() -> None:
@@ -133,7 +133,7 @@ def test_any_text_and_any_number_survive_being_saved(text: str, rate: float) -> 
 
 
 def test_the_saved_form_says_what_the_keys_mean() -> None:
-    assert "updates = 60  # optimiser updates in all" in dump_toml(resolve("pocket"))
+    assert "updates = 60  # optimiser updates in all" in dump_toml(resolve("pocket", ["run.updates=60"]))
 
 
 def test_a_configuration_never_changes() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import methods, recipes, train
+from actfirst.cli import compare, doctor, evaluate, methods, play, recipes, train
 from actfirst.cli.console import print_error
 from actfirst.errors import ActfirstError, ConfigError
 
@@ -30,11 +30,23 @@ Look before you leap, and change anything by its dotted key:
   actfirst train pocket learner.learning_rate=1e-4 rollout.method=vanilla --run runs/vanilla
   actfirst train --run runs/vanilla --resume
 
+\b
+Play a task, watch a model, evaluate it, compare methods, see what this machine can do:
+  actfirst play pocket
+  actfirst play pocket --model pocket:teacher
+  actfirst eval pocket:student
+  actfirst compare vanilla actfirst
+  actfirst doctor
+
 Every command explains itself: actfirst COMMAND --help
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("train")(train.train)
+app.command("compare")(compare.compare)
+app.command("eval")(evaluate.evaluate)
+app.command("play")(play.play)
+app.command("doctor")(doctor.doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)
 

@@ -1,0 +1,89 @@
+"""`actfirst doctor`: findings, remedies, and when the exit code says that something is broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from actfirst.doctor import Check, Finding, State, default, examine, extras, machine
+from tests.cli.runner import run
+
+
+def found(name: str, state: State, remedy: str = "") -> Check:
+    return Check(name, lambda: Finding(name, state, "so it is", remedy), "")
+
+
+@pytest.fixture(autouse=True)
+def _no_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(default, "CHECKS", (found("engine", State.OK),))
+
+
+def test_every_finding_is_shown_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(extras, "CHECKS", (found("tracker", State.MISSING, "pip install 'actfirst[x]'"),))
+    shown = run(capsys, "doctor", "--json", "report.json")
+    assert shown.code == 0
+    assert "-> pip install 'actfirst[x]'" in shown.out
+    assert "everything that `actfirst train pocket` needs works" in shown.out
+    report = json.loads(Path("report.json").read_text())
+    assert report["ok"] is True
+    assert {"name": "engine", "state": "ok", "detail": "so it is", "remedy": ""} in report["findings"]
+
+
+def test_only_what_the_default_needs_decides_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "doctor").code == 0  # optional packages are missing here
+    monkeypatch.setattr(default, "CHECKS", (found("engine", State.BROKEN, "mend it"),))
+    shown = run(capsys, "doctor")
+    assert shown.code == 1
+    assert "broken: engine" in shown.out
+
+
+def test_a_check_that_raises_is_a_finding_and_the_rest_goes_on() -> None:
+    def explode() -> Finding:
+        raise RuntimeError("no such instruction")
+
+    findings = list(examine([Check("processor", explode, "buy another"), found("memory", State.OK)]))
+    assert findings[0] == Finding("processor", State.BROKEN, "RuntimeError: no such instruction", "buy another")
+    assert findings[1].state is State.OK
+
+
+def test_this_machine_can_be_examined() -> None:
+    findings = list(examine(machine.CHECKS))
+    assert [finding.name for finding in findings if finding.state is State.BROKEN] == []
+    assert len(findings) == len(machine.CHECKS)
+
+
+def test_a_folder_that_cannot_be_written_is_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "RUNS", tmp_path / "nowhere" / "runs")
+    finding = machine.runs_folder()
+    assert finding.state is State.BROKEN
+    assert "--run FOLDER" in finding.remedy
+
+
+def test_too_many_threads_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(machine, "usable_cores", lambda: 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 8)
+    finding = machine.threads()
+    assert finding.state is State.WARN
+    assert finding.remedy == "export OMP_NUM_THREADS=2"
+
+
+def test_a_missing_package_comes_with_the_command_that_installs_it() -> None:
+    extra = extras.Extra("Nothing", "no_such_module", ("nothing",), "nobody", "pip install nothing==1.0")
+    assert extras.package(extra) == Finding(
+        "Nothing", State.MISSING, "not installed (for nobody)", "pip install nothing==1.0"
+    )
+
+
+def test_an_installed_package_shows_its_version() -> None:
+    extra = extras.Extra("Rich", "rich", ("not-this-one", "rich"), "colours", "pip install rich")
+    assert extras.package(extra).state is State.OK
+    assert extras.package(extra).detail[0].isdigit()
