@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -224,6 +225,34 @@ async def test_a_response_across_a_weight_swap_carries_the_older_version(version
 def test_an_impossible_budget_is_refused(first_stage: int, total: int, continuation: int) -> None:
     with pytest.raises(ValueError, match="need "):
         ThinkingBudget(first_stage, total, continuation)
+
+
+async def test_on_a_real_engine_the_generated_tokens_have_the_log_probs_of_the_spliced_text(
+    tmp_path: Path,
+) -> None:
+    from transformers import AutoTokenizer
+
+    from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+    from actfirst.prompts.tokens import PromptEncoder
+    from tests.support.tiny_models import make_tiny_checkpoint
+
+    folder = make_tiny_checkpoint(tmp_path)
+    encoder = PromptEncoder(AutoTokenizer.from_pretrained(folder))
+    prompt = encoder.encode("You see a cup. Use <think> </think> and <action> </action> tags.")
+    inserted = encoder.encode_markup(CLOSING)
+    budget = ThinkingBudget(first_stage=6, total=6 + len(inserted) + 5)
+    engine = EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(max_concurrency=2, threads=1))
+    try:
+        response = await think_then_act(engine, encoder.decode, encoder.encode_markup, prompt, budget, seed=0)
+        again = await think_then_act(engine, encoder.decode, encoder.encode_markup, prompt, budget, seed=0)
+        scores = await engine.score(response.prompt_ids, response.token_ids)
+    finally:
+        await engine.close()
+    assert response == again
+    assert response.requests == 2
+    assert list(response.token_ids[6 : 6 + len(inserted)]) == inserted
+    for sampled, scored, kept in zip(response.logprobs, scores, response.mask, strict=True):
+        assert sampled == (pytest.approx(scored, abs=1e-4) if kept else 0.0)
 
 
 PARTS = ["<think>", "</think>", "<action>", "</action>", "go", "x" * 30, "\n", "<act", "</thi"]

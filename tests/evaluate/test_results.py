@@ -10,7 +10,7 @@ from actfirst.evaluate.results import Outcome, Statistic, summarise
 
 
 def outcome(task: str, seed: int, success: bool, score: float, turns: int, kind: str = "pick") -> Outcome:
-    return Outcome(task, task.split("/")[0], kind, seed, success, score, turns)
+    return Outcome(task, task.split("/", maxsplit=1)[0], kind, seed, success, score, turns)
 
 
 OUTCOMES = [

@@ -95,7 +95,9 @@ class TestComparison:
         assert comparison.target == pytest.approx(55.0)
         assert comparison.seeds == (1, 2)
 
-    def test_a_first_run_that_never_reaches_the_target_makes_the_ratio_a_lower_bound(self, tmp_path: Path) -> None:
+    def test_a_first_run_that_never_reaches_the_target_makes_the_ratio_a_lower_bound(
+        self, tmp_path: Path
+    ) -> None:
         slow, fast = two_methods(tmp_path).methods
         assert slow.reach is not None
         assert fast.reach is not None
@@ -110,12 +112,16 @@ class TestComparison:
 
     def test_a_method_that_does_not_arrive_in_every_seed_has_no_ratio(self, tmp_path: Path) -> None:
         good = read_run(write_run(tmp_path / "good", seed=1, seconds=200.0, curve=SLOW))
-        bad = read_run(write_run(tmp_path / "bad", seed=1, seconds=50.0, curve=[(0, 0.0, 10.0), (8, 50.0, 59.0)]))
+        bad = read_run(
+            write_run(tmp_path / "bad", seed=1, seconds=50.0, curve=[(0, 0.0, 10.0), (8, 50.0, 59.0)])
+        )
         _, late = compare([MethodRuns("Good", "g", (good,)), MethodRuns("Bad", "b", (bad,))]).methods
         assert late.reach is not None
         assert (late.reach.arrived, late.reach.sooner) == (0, None)
 
-    def test_quantities_have_sample_deviations_and_are_left_out_where_nobody_measured(self, tmp_path: Path) -> None:
+    def test_quantities_have_sample_deviations_and_are_left_out_where_nobody_measured(
+        self, tmp_path: Path
+    ) -> None:
         slow, fast = two_methods(tmp_path).methods
         assert slow.quantities["final_success"].mean == pytest.approx(55.0)
         assert slow.quantities["final_success"].deviation == pytest.approx(10.0 / 2**0.5)

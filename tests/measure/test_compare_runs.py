@@ -89,7 +89,7 @@ class TestPlan:
             plan_runs(["vanilla", "vanilla"], "pocket", [], 1, tmp_path)
 
     def test_a_mistake_in_one_method_is_found_before_anything_runs(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match="rollout.responses"):
+        with pytest.raises(ConfigError, match=r"rollout\.responses"):
             plan_runs(["vanilla", "actfirst:rollout.responses=some"], "pocket", [], 1, tmp_path)
 
     def test_a_folder_made_with_other_settings_is_refused(self, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ class TestPlan:
         planned.folder.mkdir()
         (planned.folder / "config.toml").write_text(dump_toml(resolve("pocket", planned.overrides)))
         assert plan_runs(["vanilla"], "pocket", [], 1, tmp_path) == [planned]
-        with pytest.raises(ConfigError, match="other settings of learner.learning_rate"):
+        with pytest.raises(ConfigError, match=r"other settings of learner\.learning_rate"):
             plan_runs(["vanilla"], "pocket", ["learner.learning_rate=1e-5"], 1, tmp_path)
 
 
@@ -123,9 +123,7 @@ class TestRuns:
         assert told[0] == ("vanilla", 1, "finished before")
         assert [line for _, _, line in told[1:]] == ["resumed", "trained actfirst"]
 
-    def test_a_run_that_fails_says_what_it_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_run_that_fails_says_what_it_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         failing = (sys.executable, "-c", "import sys; print('no memory left'); sys.exit(3)")
         monkeypatch.setattr(compare_runs, "_COMMAND", failing)
         planned = plan_runs(["vanilla"], "pocket", [], 1, tmp_path / "out")

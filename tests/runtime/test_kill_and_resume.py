@@ -21,7 +21,11 @@ KILLS = 6
 
 
 def start(run: Path, models: Path, *, resume: bool, updates: int = UPDATES) -> subprocess.Popen[bytes]:
-    arguments = ["--run", str(run), "--resume"] if resume else ["pocket", *overrides(models, f"run.updates={updates}"), "--run", str(run)]
+    arguments = (
+        ["--run", str(run), "--resume"]
+        if resume
+        else ["pocket", *overrides(models, f"run.updates={updates}"), "--run", str(run)]
+    )
     return subprocess.Popen(
         [sys.executable, "-m", "actfirst.cli.main", "train", *arguments],
         stdout=subprocess.DEVNULL,
@@ -104,7 +108,11 @@ def test_a_full_disk_is_one_clear_error_and_the_run_can_go_on_afterwards(tmp_pat
         "from actfirst.cli.main import main\nmain(sys.argv[1:])\n"
     )
     failed = subprocess.run(
-        [sys.executable, "-c", limited, "train", *arguments], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", limited, "train", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert failed.returncode == 1
     assert "error:" in failed.stderr

@@ -24,14 +24,13 @@ def lines(run: Path, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("method", "responses"), [("vanilla", "all"), ("actfirst", "all"), ("actfirst", "admitted"), ("actfirst-no-id", "admitted")]
+    ("method", "responses"),
+    [("vanilla", "all"), ("actfirst", "all"), ("actfirst", "admitted"), ("actfirst-no-id", "admitted")],
 )
 def test_a_method_runs_end_to_end_and_every_response_is_accounted_for(
     models: Path, tmp_path: Path, method: str, responses: str
 ) -> None:
-    config = tiny_config(
-        models, "run.updates=3", f"rollout.method={method}", f"rollout.responses={responses}"
-    )
+    config = tiny_config(models, "run.updates=3", f"rollout.method={method}", f"rollout.responses={responses}")
     summary = train(config, tmp_path / "run")
     updates = lines(tmp_path / "run", "update")
     assert [line["update"] for line in updates] == [1, 2, 3]
@@ -84,7 +83,9 @@ def test_evaluations_and_summary(models: Path, tmp_path: Path) -> None:
     assert set(evaluations[0]["result"]["by_split"]) == {"seen"}
 
 
-def test_the_same_seed_gives_the_same_tasks_and_the_same_admitted_contexts(models: Path, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_tasks_and_the_same_admitted_contexts(
+    models: Path, tmp_path: Path
+) -> None:
     def ids(name: str, *more: str) -> list[list[str]]:
         train(tiny_config(models, "run.updates=2", *more), tmp_path / name)
         return [line["sample_ids"] for line in lines(tmp_path / name, "update")]
@@ -120,4 +121,7 @@ def test_a_teacher_with_another_tokenizer_is_refused(models: Path, tmp_path: Pat
     vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
     (other / "tokenizer.json").write_text(json.dumps(tokenizer))
     with pytest.raises(TeacherError, match="do not share a tokenizer"):
-        train(config.model_copy(update={"models": config.models.model_copy(update={"teacher": str(other)})}), tmp_path / "run")
+        train(
+            config.model_copy(update={"models": config.models.model_copy(update={"teacher": str(other)})}),
+            tmp_path / "run",
+        )

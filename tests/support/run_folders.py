@@ -89,7 +89,5 @@ def write_run(
     lines += [batch(index, alignment=alignment) for index in range(2)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     before, after = (curve[0][2], curve[-1][2]) if curve else (None, None)
-    (folder / "summary.json").write_text(
-        json.dumps(summary(seconds, before=before, after=after, title=title))
-    )
+    (folder / "summary.json").write_text(json.dumps(summary(seconds, before=before, after=after, title=title)))
     return folder

@@ -26,5 +26,8 @@ def test_success_without_a_teacher_or_a_measurement() -> None:
 
 
 def test_small_shares_are_left_out() -> None:
-    assert shares_in_words({"sync": 0.1, "rollout": 90.0, "update": 9.9}) == "rollout 1:30 (90 %), update 0:10 (10 %)"
+    assert (
+        shares_in_words({"sync": 0.1, "rollout": 90.0, "update": 9.9})
+        == "rollout 1:30 (90 %), update 0:10 (10 %)"
+    )
     assert shares_in_words({}) == "-"

@@ -29,9 +29,7 @@ class Engines:
         return self.held
 
     def generate(self, tokens: int) -> None:
-        self.of_student = replace(
-            self.of_student, generated_tokens=self.of_student.generated_tokens + tokens
-        )
+        self.of_student = replace(self.of_student, generated_tokens=self.of_student.generated_tokens + tokens)
 
 
 @dataclass

@@ -71,4 +71,3 @@ class Policy:
         return fit(
             self.encoder, self.templates, mode, context, self.generation.prompt_limit, reference_observation
         )
-

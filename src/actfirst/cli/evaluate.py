@@ -54,7 +54,7 @@ def evaluate(
     from actfirst.view.tables import print_evaluation
 
     folder = find_model(checkpoint, "CHECKPOINT")
-    used = recipe or recipe_of(checkpoint) or "pocket"
+    used: str | Path = recipe or recipe_of(checkpoint) or "pocket"
     config = resolve(used, settings(splits, tasks, seeds))
     if act in _MEASUREMENTS:
         print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
@@ -70,6 +70,7 @@ def evaluate(
             "checkpoint": checkpoint,
             "recipe": str(used),
             "act": act.value,
+            "protocol": act is Act.THINK,
             "splits": list(chosen.splits),
             "seeds": list(chosen.seeds),
             "result": result.to_json(),

@@ -10,7 +10,6 @@ evaluation) are configuration.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from importlib.resources import files
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.prompts.parse import END_THINK, THINK, Progress, extract_action, progress
 from actfirst.records import Completion, Response, StopReason
+from actfirst.seeds import derive_seed
 
 Decode = Callable[[Sequence[int]], str]
 Encode = Callable[[str], list[int]]
@@ -102,10 +102,8 @@ def _insertion(reached: Progress) -> str:
 
 
 def _second_seed(seed: int | None) -> int | None:
-    # The same seed would draw the same random numbers twice; a hash gives an unrelated but repeatable stream.
-    if seed is None:
-        return None
-    return int.from_bytes(hashlib.sha256(f"second request of {seed}".encode()).digest()[:8]) >> 1
+    # The same seed would draw the same random numbers twice.
+    return None if seed is None else derive_seed("second request", seed)
 
 
 def _response(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -127,9 +127,9 @@ class Collector:
         return episode
 
 
-async def _gather(work: Sequence[object]) -> list[Episode]:
+async def _gather(work: Sequence[Coroutine[None, None, Episode]]) -> list[Episode]:
     """Like asyncio.gather, but when one fails the others are cancelled and awaited before it is raised."""
-    tasks = [asyncio.ensure_future(item) for item in work]  # type: ignore[call-overload]
+    tasks = [asyncio.ensure_future(item) for item in work]
     try:
         return list(await asyncio.gather(*tasks))
     except BaseException:
@@ -181,9 +181,7 @@ def _sample(item: Scored, weight: float) -> TurnSample:
     )
 
 
-def _stats(
-    episodes: Sequence[Episode], scored: Sequence[Scored], failed: int, seconds: float
-) -> BatchStats:
+def _stats(episodes: Sequence[Episode], scored: Sequence[Scored], failed: int, seconds: float) -> BatchStats:
     turns = [turn for episode in episodes for turn in episode.turns]
     fast = [request for turn in turns for request in turn.requests if request.mode is not Mode.FULL]
     full = [item.response for item in scored if item.response is not None]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,11 +18,12 @@ from actfirst.records import TurnSample, UpdateStats
 from actfirst.references.base import NoReferences
 from actfirst.rollout.collect import Collector
 from actfirst.runtime import loop
-from actfirst.runtime.buffer import Ledger, SampleBuffer
+from actfirst.runtime.buffer import SampleBuffer
 from actfirst.runtime.clock import StageClock
 from actfirst.runtime.parts import Stage, open_encoder, open_engine, open_references, open_stage
 from actfirst.runtime.rollouts import RolloutStream
 from actfirst.runtime.start_up import check_limits, check_tokenizers, prove_scoring
+from actfirst.runtime.stored_state import StoredState
 from actfirst.runtime.task_order import TaskOrder
 from actfirst.runtime.training import Evaluations, Training
 from actfirst.runtime.watch import Unwatched, Watcher
@@ -68,7 +68,11 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
     learner = _open_learner(config, student, checkpoint, folder)
     engine = open_engine(config.engine, checkpoint.model if checkpoint else student, learner.version)
     teacher_engine = open_engine(config.teacher, teacher)
-    stage, encoder, method = open_stage(config.environment), open_encoder(student), METHODS[config.rollout.method]
+    stage, encoder, method = (
+        open_stage(config.environment),
+        open_encoder(student),
+        METHODS[config.rollout.method],
+    )
     acting = stage.policy(engine, encoder, config.rollout.generation)
     rollouts = RolloutStream(
         _collector(config, stage, acting, EngineTeacher(teacher_engine)),
@@ -127,13 +131,48 @@ def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeac
     )
 
 
+def _stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
+    """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
+    from actfirst.learning.checkpoint import latest_valid
+
+    found = latest_valid(folder.checkpoints)
+    for reason in found.rejected:
+        folder.log(f"passed over a broken checkpoint: {reason}")
+    if found.checkpoint is None:
+        return StoredState(), None
+    stored = found.checkpoint
+    return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
+
+
+def _open_learner(
+    config: Config, student: Path, checkpoint: Checkpoint | None, folder: RunFolder
+) -> _LocalLearner:
+    from actfirst.learning.loss import LossConfig
+    from actfirst.learning.update import Learner, LearnerOptions
+
+    settings = config.learner
+    options = LearnerOptions(
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+        grad_clip=settings.grad_clip,
+        token_budget=settings.token_budget,
+        precision=settings.precision,
+        loss=LossConfig(clip=settings.clip, dual_clip=settings.dual_clip),
+        threads=settings.threads,
+    )
+    learner = Learner(student, options)
+    if checkpoint is not None:
+        learner.restore(checkpoint.learner)
+    return _LocalLearner(learner, folder.checkpoints)
+
+
 class _LocalLearner:
     """The learner in a thread of its own, so that rollouts go on while it updates."""
 
-    def __init__(self, learner: Learner, checkpoints: Path, source: Path) -> None:
+    def __init__(self, learner: Learner, checkpoints: Path) -> None:
         self._learner = learner
         self._checkpoints = checkpoints
-        self._source = source
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
 
     @property
@@ -146,9 +185,7 @@ class _LocalLearner:
     def weights(self) -> Mapping[str, torch.Tensor]:
         return self._learner.weights()
 
-    async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
-    ) -> None:
+    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
         from actfirst.learning.checkpoint import prune, save
 
         def write() -> None:

@@ -1,0 +1,28 @@
+"""Finds the model that a person means: a checkpoint folder, a shipped model, or the newest of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from actfirst.checkpoints import resolve_model
+from actfirst.errors import CheckpointError
+from actfirst.tracking.run_folder import CHECKPOINTS, CONFIG
+
+
+def find_model(name: str, key: str) -> Path:
+    """The Hugging Face folder behind `name`; a run folder means its newest complete checkpoint."""
+    recipe = recipe_of(name)
+    if recipe is None:
+        return resolve_model(name, key)
+    from actfirst.learning.checkpoint import latest
+
+    checkpoint = latest(recipe.parent / CHECKPOINTS)
+    if checkpoint is None:
+        raise CheckpointError(f"{key} = {name!r}: that run has no complete checkpoint yet; train it further")
+    return checkpoint / "model"
+
+
+def recipe_of(name: str) -> Path | None:
+    """The recipe of a run, if `name` is a run folder."""
+    path = Path(name).expanduser() / CONFIG
+    return path if path.is_file() else None

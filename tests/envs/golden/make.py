@@ -39,16 +39,18 @@ RARE = 6
 
 SCRIPT = """
 go to desk 1 / use desklamp 1 / look / go to countertop 1 / take knife 1 from countertop 1 / examine knife 1
-slice apple 1 with knife 1 / slice apple 2 with knife 1 / go to cabinet 1 / open cabinet 1 / slice egg 1 with knife 1
-go to sinkbasin 1 / clean knife 1 with sinkbasin 1 / examine knife 1 / go to countertop 1 / move knife 1 to countertop 1
-take apple 1 from countertop 1 / examine apple 1 / go to fridge 1 / cool apple 1 with fridge 1 / examine apple 1
-go to microwave 1 / heat apple 1 with microwave 1 / examine apple 1 / go to sinkbasin 1 / clean apple 1 with sinkbasin 1
+slice apple 1 with knife 1 / slice apple 2 with knife 1 / go to cabinet 1 / open cabinet 1
+slice egg 1 with knife 1 / go to sinkbasin 1 / clean knife 1 with sinkbasin 1 / examine knife 1
+go to countertop 1 / move knife 1 to countertop 1 / take apple 1 from countertop 1 / examine apple 1
+go to fridge 1 / cool apple 1 with fridge 1 / examine apple 1 / go to microwave 1
+heat apple 1 with microwave 1 / examine apple 1 / go to sinkbasin 1 / clean apple 1 with sinkbasin 1
 examine apple 1 / go to fridge 1 / cool apple 1 with fridge 1 / examine apple 1 / inventory / open fridge 1
-move apple 1 to fridge 1 / inventory / go to countertop 1 / take apple 2 from countertop 1 / go to sinkbasin 1
-clean apple 2 with sinkbasin 1 / examine apple 2 / move apple 2 to sinkbasin 1 / examine sinkbasin 1 / go to cabinet 1
-take egg 1 from cabinet 1 / examine egg 1 / go to microwave 1 / heat egg 1 with microwave 1 / examine egg 1
-go to sinkbasin 1 / clean egg 1 with sinkbasin 1 / examine egg 1 / go to fridge 1 / cool egg 1 with fridge 1
-examine egg 1 / close fridge 1 / examine fridge 1 / move egg 1 to fridge 1 / help
+move apple 1 to fridge 1 / inventory / go to countertop 1 / take apple 2 from countertop 1
+go to sinkbasin 1 / clean apple 2 with sinkbasin 1 / examine apple 2 / move apple 2 to sinkbasin 1
+examine sinkbasin 1 / go to cabinet 1 / take egg 1 from cabinet 1 / examine egg 1 / go to microwave 1
+heat egg 1 with microwave 1 / examine egg 1 / go to sinkbasin 1 / clean egg 1 with sinkbasin 1
+examine egg 1 / go to fridge 1 / cool egg 1 with fridge 1 / examine egg 1 / close fridge 1
+examine fridge 1 / move egg 1 to fridge 1 / help
 """
 
 

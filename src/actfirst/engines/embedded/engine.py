@@ -89,7 +89,7 @@ class EmbeddedEngine:
         with torch.inference_mode():
             self._weights = PackedWeights(self.config, dtype, device)
             self._weights.install(weights)
-            cache = KVCache(
+            cache = self._cache = KVCache(
                 self.config,
                 dtype,
                 device,
@@ -281,6 +281,7 @@ class EmbeddedEngine:
             if load.future.cancelled():
                 continue
             self._weights.install(load.weights)
+            self._cache.clear()
             if self._prefix is not None:
                 self._prefix.clear()
             self._version = load.version

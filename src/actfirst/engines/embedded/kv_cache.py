@@ -9,7 +9,6 @@ Memory follows use: slots and length grow when a step needs more, and never shri
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from actfirst.engines.embedded.checkpoint import ModelConfig
 
@@ -32,6 +31,7 @@ class KVCache:
         # Zeros, not garbage: masked positions are multiplied by 0, and 0 * nan would be nan.
         self.keys = torch.zeros(config.layers, 0, config.head_dim, 0, dtype=dtype, device=device)
         self.values = torch.zeros(config.layers, 0, 0, config.head_dim, dtype=dtype, device=device)
+        self._keep_views()
 
     def reserve(self, slots: int, length: int) -> None:
         """Make room for `slots` sequences of `length` tokens; grows by half at least, so copies stay rare."""
@@ -50,6 +50,22 @@ class KVCache:
         values[:, :old_rows, :old_length] = self.values
         self.keys, self.values = keys, values
         self.generation += 1
+        self._keep_views()
+
+    def _keep_views(self) -> None:
+        """What every decode batch needs, made once: layers, flat layers, and where rows and elements begin."""
+        rows, head_dim, device = self.keys.shape[1], self.config.head_dim, self.keys.device
+        self.layer_keys, self.layer_values = list(self.keys.unbind()), list(self.values.unbind())
+        self.flat_keys = [layer.view(-1) for layer in self.layer_keys]
+        self.flat_values = [layer.view(-1, head_dim) for layer in self.layer_values]
+        self.value_start = torch.arange(rows, device=device) * self.length
+        self.key_start = torch.arange(rows * head_dim, device=device).view(rows, head_dim) * self.length
+        self.places = torch.arange(self.length, device=device)
+
+    def clear(self) -> None:
+        """Forget everything: weights that gave nan must not leave it behind in places that are masked."""
+        self.keys.zero_()
+        self.values.zero_()
 
     def rows(self, slot: int) -> slice:
         return slice(slot * self.config.kv_heads, (slot + 1) * self.config.kv_heads)

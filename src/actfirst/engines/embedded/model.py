@@ -34,27 +34,23 @@ class DecodeBatch:
     """Where the decoding sequences (slots [0, B)) stand: built when the batch changes, else moved on by one."""
 
     def __init__(self, cache: KVCache, positions: list[int]) -> None:
-        c, device = cache.config, cache.keys.device
+        kv_heads = cache.config.kv_heads
         self.size = len(positions)
         self.generation = cache.generation
-        rows = self.size * c.kv_heads
+        rows = self.size * kv_heads
         # Rounded up, so that the views below serve many steps; what is beyond a sequence is masked.
         longest = max(positions) + 1
         self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
         self.steps_left = self.length - longest
-        pos = torch.tensor(positions, device=device)
-        self.pos_N = pos.repeat_interleave(c.kv_heads) if c.kv_heads > 1 else pos
-        row = torch.arange(rows, device=device)
-        self.value_index = row * cache.length + self.pos_N
-        element = torch.arange(rows * c.head_dim, device=device)
-        self.key_index = element * cache.length + self.pos_N.repeat_interleave(c.head_dim)
-        beyond = torch.arange(self.length, device=device) > self.pos_N[:, None]
-        zeros = torch.zeros(rows, self.length, dtype=cache.keys.dtype, device=device)
-        self.mask_N1L = zeros.masked_fill_(beyond, float("-inf")).unsqueeze(1)
-        self.keys = [layer[:rows, :, : self.length] for layer in cache.keys]
-        self.values = [layer[:rows, : self.length] for layer in cache.values]
-        self.flat_keys = [layer.view(-1) for layer in cache.keys]
-        self.flat_values = [layer.view(-1, c.head_dim) for layer in cache.values]
+        pos = torch.tensor(positions, device=cache.keys.device)
+        self.pos_N = pos.repeat_interleave(kv_heads) if kv_heads > 1 else pos
+        pos_N1 = self.pos_N.unsqueeze(1)
+        self.value_index = cache.value_start[:rows] + self.pos_N
+        self.key_index = cache.key_start[:rows] + pos_N1
+        mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype, device=cache.keys.device)
+        self.mask_N1L = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
+        self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
+        self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
 
     def advance(self) -> None:
         """Every sequence has one token more."""
@@ -94,19 +90,30 @@ class Model:
             attended = self._attention(i, qkv, layer.qk_scale, rope, decode, spans, wanted_only=i == last)
             if i == last and wanted is not None:  # nothing reads the other rows any more
                 x, attended = x[wanted], attended[wanted]
-            x = torch.addmm(x, attended, layer.out_AH)
+            x.addmm_(attended, layer.out_AH)
             gate, up = torch.mm(self._norm(x, self._hidden_eps), layer.gate_up_HI).chunk(2, -1)
-            x = torch.addmm(x, F.silu(gate).mul_(up), layer.down_IH)
-        norm = torch.linalg.vector_norm(x, 2, -1, True, dtype=torch.float32)
-        return (x / torch.hypot(norm, self._hidden_eps) * w.final_norm_H).to(self._dtype)
+            x.addmm_(F.silu(gate).mul_(up), layer.down_IH)
+        return (self._norm(x, self._hidden_eps) * w.final_norm_H).to(self._dtype)
 
     def logits(self, hidden_RH: Tensor) -> Tensor:
         return F.linear(hidden_RH, self.weights.head_VH).float()
 
     def _norm(self, x: Tensor, eps: Tensor) -> Tensor:
         """x / sqrt(sum(x^2) + width * eps); the weight and sqrt(width) are in the matrix that follows."""
+        if self._dtype is torch.float32:
+            return x / torch.hypot(torch.linalg.vector_norm(x, 2, -1, True), eps)
         norm = torch.linalg.vector_norm(x, 2, -1, True, dtype=torch.float32)
         return (x / torch.hypot(norm, eps)).to(self._dtype)
+
+    def _rotated(self, qk_NQD: Tensor, scale_QD: Tensor | None, rope_N1C: Tensor) -> Tensor:
+        """Queries and keys, normed if the model does so, turned to their positions."""
+        if scale_QD is not None:
+            norm = torch.linalg.vector_norm(qk_NQD, 2, -1, True, dtype=torch.float32)
+            qk_NQD = (qk_NQD * scale_QD).div_(torch.hypot(norm, self._head_eps))
+        elif self._dtype is not torch.float32:
+            qk_NQD = qk_NQD.float()
+        turned = (qk_NQD.view(torch.complex64) * rope_N1C).view(torch.float32)
+        return turned if self._dtype is torch.float32 else turned.to(self._dtype)
 
     def _attention(
         self,
@@ -121,12 +128,8 @@ class Model:
     ) -> Tensor:
         c = self._c
         qkv = qkv_TP.view(-1, c.group + 2, c.head_dim)
-        qk_NQD, v_ND = qkv[:, :-1], qkv[:, -1]
-        if qk_scale is not None:
-            norm = torch.linalg.vector_norm(qk_NQD, 2, -1, True, dtype=torch.float32)
-            qk_NQD = (qk_NQD * qk_scale).div_(torch.hypot(norm, self._head_eps))
-        pairs = torch.view_as_complex(qk_NQD.float().unflatten(-1, (-1, 2)))
-        qk_NQD = torch.view_as_real(pairs * rope_N1C).flatten(-2).to(self._dtype)
+        v_ND = qkv[:, -1]
+        qk_NQD = self._rotated(qkv[:, :-1], qk_scale, rope_N1C)
         q_NGD, k_ND = qk_NQD[:, :-1], qk_NQD[:, -1]
         if decode is None:
             out = torch.empty(qkv_TP.shape[0], c.heads * c.head_dim, dtype=self._dtype, device=qkv_TP.device)
@@ -147,8 +150,8 @@ class Model:
         return out
 
     def _decode(self, index: int, q_NGD: Tensor, k_ND: Tensor, v_ND: Tensor, batch: DecodeBatch) -> Tensor:
-        batch.flat_keys[index].put_(batch.key_index, k_ND)
-        batch.flat_values[index].index_copy_(0, batch.value_index, v_ND)
+        self.cache.flat_keys[index].put_(batch.key_index, k_ND)
+        self.cache.flat_values[index].index_copy_(0, batch.value_index, v_ND)
         scores_NGL = torch.baddbmm(batch.mask_N1L, q_NGD, batch.keys[index])
         return torch.bmm(torch.softmax(scores_NGL, -1), batch.values[index])
 

@@ -1,0 +1,104 @@
+"""The sampled reverse-KL surrogate as pure functions on tensors.
+
+Paper, appendix "OPD Optimization": token advantage, bounded ratio, dual-clipped PPO token loss and
+seq-mean-token-mean aggregation. Tensors ending in `_N` hold one value per supervised token of any number of
+responses: inserted tokens (mask 0) and padding are left out before they get here, so they count in no loss and
+no normaliser. Nothing here knows a model or a batch layout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LossConfig:
+    """Constants of the token loss; the defaults are the paper's."""
+
+    clip: float = 0.2
+    dual_clip: float = 3.0
+    log_ratio_clamp: float = 20.0
+    eps: float = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class LossStats:
+    """Sums and extremes over supervised tokens, so that parts of a batch can be put together with `+`."""
+
+    loss: float = 0.0
+    tokens: int = 0
+    reverse_kl: float = 0.0
+    clipped: int = 0
+    dual_clipped: int = 0
+    ratio: float = 0.0
+    ratio_min: float = float("inf")
+    ratio_max: float = float("-inf")
+
+    def __add__(self, other: LossStats) -> LossStats:
+        return LossStats(
+            self.loss + other.loss,
+            self.tokens + other.tokens,
+            self.reverse_kl + other.reverse_kl,
+            self.clipped + other.clipped,
+            self.dual_clipped + other.dual_clipped,
+            self.ratio + other.ratio,
+            min(self.ratio_min, other.ratio_min),
+            max(self.ratio_max, other.ratio_max),
+        )
+
+
+def token_advantage(teacher_N: Tensor, behaviour_N: Tensor) -> Tensor:
+    """A = log pi_teacher - log pi_behaviour, a constant of the update."""
+    return (teacher_N - behaviour_N).detach()
+
+
+def bounded_ratio(logp_N: Tensor, behaviour_N: Tensor, config: LossConfig) -> Tensor:
+    """rho = exp(clip(log pi - log pi_behaviour, -20, 20))."""
+    bound = config.log_ratio_clamp
+    return (logp_N - behaviour_N.detach()).clamp(-bound, bound).exp()
+
+
+def token_loss(ratio_N: Tensor, advantage_N: Tensor, config: LossConfig) -> Tensor:
+    """The PPO loss of each token, bounded by -kappa A where A < 0."""
+    clipped_N = ratio_N.clamp(1.0 - config.clip, 1.0 + config.clip)
+    ppo_N = -torch.minimum(ratio_N * advantage_N, clipped_N * advantage_N)
+    dual_N = torch.minimum(ppo_N, -config.dual_clip * advantage_N)
+    return torch.where(advantage_N < 0, dual_N, ppo_N)
+
+
+def response_share(supervised: int, weight: float, responses: int, config: LossConfig) -> float:
+    """What one token's loss counts in the whole: w_b / (|B| (sum_j m_bj + eps)).
+
+    `responses` is |B| of the whole optimisation batch, also of responses without any supervised token.
+    """
+    return weight / (responses * (supervised + config.eps))
+
+
+def surrogate_loss(
+    logp_N: Tensor, behaviour_N: Tensor, teacher_N: Tensor, share_N: Tensor, config: LossConfig
+) -> tuple[Tensor, LossStats]:
+    """The part of L_sur that these tokens contribute, and its statistics."""
+    advantage_N = token_advantage(teacher_N, behaviour_N)
+    ratio_N = bounded_ratio(logp_N, behaviour_N, config)
+    loss = (share_N * token_loss(ratio_N, advantage_N, config)).sum()
+    return loss, _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
+
+
+def _statistics(loss: Tensor, ratio_N: Tensor, advantage_N: Tensor, config: LossConfig) -> LossStats:
+    clipped_N = ratio_N.clamp(1.0 - config.clip, 1.0 + config.clip)
+    falling_N = advantage_N < 0
+    ppo_clips_N = clipped_N * advantage_N < ratio_N * advantage_N
+    dual_clips_N = falling_N & (ratio_N > config.dual_clip)
+    return LossStats(
+        loss=float(loss),
+        tokens=ratio_N.numel(),
+        reverse_kl=-float(advantage_N.double().sum()),
+        clipped=int(ppo_clips_N.sum()),
+        dual_clipped=int(dual_clips_N.sum()),
+        ratio=float(ratio_N.double().sum()),
+        ratio_min=float(ratio_N.min()),
+        ratio_max=float(ratio_N.max()),
+    )

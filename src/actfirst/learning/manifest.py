@@ -1,0 +1,91 @@
+"""Folders that are complete or not there: a manifest of sizes and hashes, written last, and atomic renames.
+
+It knows files only, not what is in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from actfirst.errors import CheckpointError
+
+MANIFEST = "manifest.json"
+_FORMAT = 1
+
+
+def seal(folder: Path) -> None:
+    """Bring every file of `folder` to the disk, then write the manifest that makes the folder complete."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    entries = {path.relative_to(folder).as_posix(): _entry(path, sync=True) for path in files}
+    manifest = folder / MANIFEST
+    manifest.write_text(json.dumps({"format": _FORMAT, "files": entries}, indent=1) + "\n", encoding="utf-8")
+    _entry(manifest, sync=True)
+    for inner in (*(path for path in folder.rglob("*") if path.is_dir()), folder):
+        sync_folder(inner)
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every file of the manifest is there in its full size. Cheap: reads no file but the manifest."""
+    try:
+        entries = _read(folder)
+        return all((folder / name).stat().st_size == entry["bytes"] for name, entry in entries.items())
+    except (CheckpointError, OSError):
+        return False
+
+
+def verify(folder: Path) -> None:
+    """Read every file and compare; raise CheckpointError that names the first one that is not as written."""
+    for name, entry in _read(folder).items():
+        path = folder / name
+        if not path.is_file():
+            raise _broken(folder, name, "is missing")
+        found = path.stat().st_size
+        if found != entry["bytes"]:
+            raise _broken(folder, name, f"has {found} bytes instead of {entry['bytes']}")
+        if _entry(path, sync=False) != entry:
+            raise _broken(folder, name, "does not have the content that was written (its sha256 differs)")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new names inside `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _entry(path: Path, *, sync: bool) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if sync:
+            os.fsync(file.fileno())
+        return {"bytes": file.tell(), "sha256": digest}
+
+
+def _read(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise _broken(folder, MANIFEST, "is missing")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        entries: dict[str, dict[str, Any]] = manifest["files"]
+        readable = manifest["format"] == _FORMAT and all(
+            {"bytes", "sha256"} == set(e) for e in entries.values()
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        readable = False
+    if not readable:
+        raise _broken(folder, MANIFEST, "cannot be read")
+    return entries
+
+
+def _broken(folder: Path, name: str, fault: str) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {folder} is corrupt: {name} {fault}. "
+        "Delete that folder to fall back to the checkpoint before it"
+    )

@@ -1,0 +1,130 @@
+"""Samples at the learner's door: what makes one unusable, and their compact form on disk.
+
+The file is an npz of flattened arrays (all token ids in one row, lengths beside them) plus one JSON text of
+identifiers. The round trip is exact: numbers are stored in the smallest type that holds every one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actfirst.errors import ActfirstError, CheckpointError
+from actfirst.records import TurnSample
+
+Array: TypeAlias = NDArray[Any]
+
+
+class UpdateError(ActfirstError):
+    """An update that was not made: the weights and the optimiser are as they were."""
+
+
+def check_samples(samples: Sequence[TurnSample], vocabulary: int) -> None:
+    """Raise UpdateError, naming every sample that cannot be trained on and why."""
+    if not samples:
+        raise UpdateError("an update needs at least one sample, and got none")
+    faults = [(sample.id, fault) for sample in samples if (fault := _fault(sample, vocabulary)) is not None]
+    if faults:
+        listed = "; ".join(f"{name}: {fault}" for name, fault in faults[:5])
+        more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
+        raise UpdateError(f"{len(faults)} of {len(samples)} samples cannot be trained on ({listed}{more})")
+
+
+def _fault(sample: TurnSample, vocabulary: int) -> str | None:
+    if not sample.prompt_ids:
+        return "the prompt is empty"
+    if not _equally_long(sample):
+        return "the streams of the response differ in length"
+    if not set(sample.mask) <= {0, 1}:
+        return "the mask holds something else than 0 and 1"
+    ids = sample.prompt_ids + sample.token_ids
+    if min(ids) < 0 or max(ids) >= vocabulary:
+        return f"a token id lies outside the vocabulary of {vocabulary}"
+    if not math.isfinite(sample.weight):
+        return "the weight is not finite"
+    for name, stream in (("behaviour", sample.behaviour_logprobs), ("teacher", sample.teacher_logprobs)):
+        if not all(math.isfinite(value) for value, kept in zip(stream, sample.mask) if kept):
+            return f"a {name} log-prob of a supervised token is not finite"
+    return None
+
+
+def _equally_long(sample: TurnSample) -> bool:
+    streams = (sample.mask, sample.behaviour_logprobs, sample.teacher_logprobs)
+    return all(len(stream) == len(sample.token_ids) for stream in streams)
+
+
+def save_samples(path: Path, samples: Sequence[TurnSample]) -> None:
+    """Write samples in order; `load_samples` gives equal ones back."""
+    for sample in samples:
+        if not _equally_long(sample):
+            raise CheckpointError(f"sample {sample.id} cannot be stored: its streams differ in length")
+    names = json.dumps([[s.id, s.episode_id, s.task_id] for s in samples])
+    arrays = {
+        "names": np.frombuffer(names.encode(), dtype=np.uint8),
+        "turn": _integers(s.turn for s in samples),
+        "version": _integers(s.version for s in samples),
+        "weight": _floats(s.weight for s in samples),
+        "prompt_length": _integers(len(s.prompt_ids) for s in samples),
+        "length": _integers(len(s.token_ids) for s in samples),
+        "prompt_ids": _integers(i for s in samples for i in s.prompt_ids),
+        "token_ids": _integers(i for s in samples for i in s.token_ids),
+        "mask": _integers(i for s in samples for i in s.mask),
+        "behaviour_logprobs": _floats(x for s in samples for x in s.behaviour_logprobs),
+        "teacher_logprobs": _floats(x for s in samples for x in s.teacher_logprobs),
+    }
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def load_samples(path: Path) -> tuple[TurnSample, ...]:
+    """The samples that `save_samples` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        return tuple(_samples(arrays))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is not a readable file of samples ({error})") from error
+
+
+def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
+    prompt_end = np.cumsum(arrays["prompt_length"], dtype=np.int64)
+    end = np.cumsum(arrays["length"], dtype=np.int64)
+    for row, (name, episode, task) in enumerate(json.loads(arrays["names"].tobytes())):
+        prompt = slice(int(prompt_end[row] - arrays["prompt_length"][row]), int(prompt_end[row]))
+        response = slice(int(end[row] - arrays["length"][row]), int(end[row]))
+        yield TurnSample(
+            id=name,
+            episode_id=episode,
+            task_id=task,
+            turn=int(arrays["turn"][row]),
+            prompt_ids=tuple(arrays["prompt_ids"][prompt].tolist()),
+            token_ids=tuple(arrays["token_ids"][response].tolist()),
+            mask=tuple(arrays["mask"][response].tolist()),
+            behaviour_logprobs=tuple(arrays["behaviour_logprobs"][response].tolist()),
+            teacher_logprobs=tuple(arrays["teacher_logprobs"][response].tolist()),
+            version=int(arrays["version"][row]),
+            weight=float(arrays["weight"][row]),
+        )
+
+
+def _integers(values: Iterable[int]) -> Array:
+    wide = np.fromiter(values, dtype=np.int64)
+    for narrow in (np.uint8, np.uint16, np.int32):
+        info = np.iinfo(narrow)
+        if wide.size == 0 or (wide.min() >= info.min and wide.max() <= info.max):
+            return wide.astype(narrow)
+    return wide
+
+
+def _floats(values: Iterable[float]) -> Array:
+    wide = np.fromiter(values, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
+    return narrow if np.array_equal(narrow.astype(np.float64), wide) else wide

@@ -1,0 +1,75 @@
+"""Samples for learner tests, and the plain computations that the learner is compared with."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from actfirst.learning.loss import LossConfig
+from actfirst.records import TurnSample
+
+VOCABULARY = 390  # a little below that of the tiny checkpoints
+
+
+def make_samples(count: int, *, seed: int = 0, weight: float = 1.0) -> list[TurnSample]:
+    """Random samples of uneven lengths; some share a prefix, some hold inserted tokens (mask 0)."""
+    rng = random.Random(seed)
+    opening = tuple(rng.randrange(VOCABULARY) for _ in range(9))
+    samples = []
+    for number in range(count):
+        prompt = opening[: rng.choice((0, 4, 9))] + tuple(
+            rng.randrange(VOCABULARY) for _ in range(rng.randint(1, 30))
+        )
+        length = rng.randint(2, 12)
+        mask = tuple(0 if 0 < index < length - 1 and rng.random() < 0.2 else 1 for index in range(length))
+        samples.append(
+            TurnSample(
+                id=f"sample-{number}",
+                episode_id=f"episode-{number // 3}",
+                task_id="task",
+                turn=number % 3 + 1,
+                prompt_ids=prompt,
+                token_ids=tuple(rng.randrange(VOCABULARY) for _ in range(length)),
+                mask=mask,
+                behaviour_logprobs=tuple(-rng.uniform(0.1, 6.0) if kept else 0.0 for kept in mask),
+                teacher_logprobs=tuple(-rng.uniform(0.1, 6.0) if kept else 0.0 for kept in mask),
+                version=0,
+                weight=weight,
+            )
+        )
+    return samples
+
+
+def plain_model(folder: Path) -> Any:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def plain_logprobs(model: Any, sample: TurnSample) -> torch.Tensor:
+    """Log-probs of all response tokens from the full logits of one sequence."""
+    ids = torch.tensor([sample.prompt_ids + sample.token_ids])
+    logits = model(input_ids=ids).logits[0, len(sample.prompt_ids) - 1 : -1]
+    return torch.log_softmax(logits.double(), dim=-1)[range(len(sample.token_ids)), list(sample.token_ids)]
+
+
+def paper_token_loss(logp: float, behaviour: float, teacher: float) -> float:
+    """Equations opd-token-advantage, opd-ratio and opd-dual-clip, one number at a time."""
+    advantage = teacher - behaviour
+    ratio = math.exp(min(max(logp - behaviour, -20.0), 20.0))
+    clip = -min(ratio * advantage, min(max(ratio, 1 - 0.2), 1 + 0.2) * advantage)
+    return min(clip, -3.0 * advantage) if advantage < 0 else clip
+
+
+def paper_loss(samples: Sequence[TurnSample], logprobs: Sequence[Sequence[float]]) -> float:
+    """Equation opd-surrogate, with the weight of each response."""
+    total = 0.0
+    for sample, logp in zip(samples, logprobs):
+        streams = zip(sample.mask, logp, sample.behaviour_logprobs, sample.teacher_logprobs)
+        losses = [paper_token_loss(*values) for kept, *values in streams if kept]
+        total += sample.weight * sum(losses) / (sum(sample.mask) + LossConfig().eps)
+    return total / len(samples)

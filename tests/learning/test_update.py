@@ -1,0 +1,250 @@
+"""One optimiser update (paper, appendix "OPD Optimization", Table "Training hyperparameters")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from actfirst.errors import CheckpointError
+from actfirst.learning.samples import UpdateError
+from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.records import TurnSample
+from tests.learning.making import make_samples, paper_loss, plain_logprobs, plain_model
+
+# The gradient is the weight change divided by the rate once AdamW is out of the way; see `gradient`.
+OPTIONS = LearnerOptions(threads=1)
+
+
+def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerOptions = OPTIONS) -> torch.Tensor:
+    """The unclipped gradient of one update: after the first one AdamW's first moment is (1 - beta_1) g."""
+    learner = Learner(folder, replace(options, grad_clip=1e9))
+    learner.update(samples)
+    moments = learner.state().optimizer
+    names = sorted(name for name in moments if name.startswith("exp_avg."))
+    return torch.cat([moments[name].flatten() for name in names]) / 0.1
+
+
+def on_policy(folder: Path, samples: Sequence[TurnSample]) -> list[TurnSample]:
+    """The samples as this very model would have sampled them, with teachers a little different."""
+    model = plain_model(folder)
+    with torch.no_grad():
+        logprobs = [plain_logprobs(model, sample).tolist() for sample in samples]
+    return [replace(s, behaviour_logprobs=tuple(row)) for s, row in zip(samples, logprobs)]
+
+
+def test_loss_and_statistics_are_the_papers_formulas(checkpoint: Path) -> None:
+    samples, model = make_samples(9, weight=0.7), plain_model(checkpoint)
+    with torch.no_grad():
+        expected = paper_loss(samples, [plain_logprobs(model, s).tolist() for s in samples])
+    stats = Learner(checkpoint, OPTIONS).update(samples)
+    assert stats.loss == pytest.approx(expected, rel=1e-5)
+    supervised = [
+        (behaviour, teacher)
+        for s in samples
+        for kept, behaviour, teacher in zip(s.mask, s.behaviour_logprobs, s.teacher_logprobs)
+        if kept
+    ]
+    assert stats.reverse_kl == pytest.approx(sum(b - t for b, t in supervised) / len(supervised), rel=1e-5)
+    assert stats.supervised_tokens == len(supervised)
+    assert stats.tokens == sum(len(s.prompt_ids) + len(s.token_ids) for s in samples)
+    assert stats.samples == 9
+    assert stats.extra["computed_tokens"] < stats.tokens  # shared prefixes are computed once
+
+
+def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
+    samples, options = make_samples(4), replace(OPTIONS, lr=1e-3, grad_clip=0.5)
+    learner = Learner(qwen3, options)
+    before = {name: value.clone() for name, value in learner.state().weights.items()}
+    stats = learner.update(samples)
+    full = gradient(qwen3, samples)
+    assert stats.grad_norm == pytest.approx(float(full.norm()), rel=1e-4)
+    assert stats.grad_norm > 0.5  # otherwise nothing was clipped here
+    state = learner.state()
+    name = "model.layers.1.mlp.down_proj.weight"
+    used = state.optimizer[f"exp_avg.{name}"] / 0.1
+    # At step 1 the bias-corrected moments are g and g^2: w <- w (1 - lr wd) - lr g / (|g| + 1e-8).
+    expected = before[name] * (1 - 1e-3 * 0.01) - 1e-3 * used / (used.abs() + 1e-8)
+    assert torch.allclose(state.weights[name], expected, atol=1e-6)
+    moments = [value for key, value in state.optimizer.items() if key.startswith("exp_avg.")]
+    assert float(torch.cat([m.flatten() for m in moments]).norm()) / 0.1 == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("budget", [1, 40, 100, 16384])
+def test_micro_batching_has_no_effect(checkpoint: Path, budget: int) -> None:
+    samples = make_samples(10)
+    whole = gradient(checkpoint, samples)
+    parts = gradient(checkpoint, samples, replace(OPTIONS, token_budget=budget))
+    assert float((parts - whole).abs().max()) <= 1e-5 * max(1.0, float(whole.abs().max()))
+
+
+def test_the_head_in_chunks_has_no_effect(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = make_samples(6)
+    whole = gradient(qwen3, samples)
+    monkeypatch.setattr("actfirst.learning.update._LOGITS_AT_ONCE", 7 * 400)
+    assert torch.allclose(gradient(qwen3, samples), whole, atol=1e-5)
+
+
+def test_the_order_of_samples_has_no_effect(qwen3: Path) -> None:
+    samples = make_samples(8)
+    assert torch.allclose(gradient(qwen3, samples[::-1]), gradient(qwen3, samples), atol=1e-5)
+
+
+def test_inserted_tokens_count_in_no_loss_and_no_normaliser(qwen3: Path) -> None:
+    """The streams of a mask 0 token have no influence; the token itself stays in the context."""
+    samples = make_samples(6)
+    assert any(0 in s.mask for s in samples)
+    absurd = [
+        replace(
+            s,
+            behaviour_logprobs=tuple(x if m else float("-inf") for x, m in zip(s.behaviour_logprobs, s.mask)),
+            teacher_logprobs=tuple(x if m else float("nan") for x, m in zip(s.teacher_logprobs, s.mask)),
+        )
+        for s in samples
+    ]
+    assert torch.equal(gradient(qwen3, absurd), gradient(qwen3, samples))
+    stats = Learner(qwen3, OPTIONS).update(samples)
+    assert stats.supervised_tokens == sum(sum(s.mask) for s in samples)
+
+
+def test_a_response_without_supervised_tokens_still_counts_in_the_batch_size(qwen3: Path) -> None:
+    samples = make_samples(4)
+    empty = replace(samples[3], mask=(0,) * len(samples[3].mask))
+    expected = gradient(qwen3, samples[:3]) * 3 / 4
+    assert torch.allclose(gradient(qwen3, [*samples[:3], empty]), expected, atol=1e-6)
+
+
+def test_a_student_that_is_its_own_teacher_does_not_move(qwen3: Path) -> None:
+    samples = [replace(s, teacher_logprobs=s.behaviour_logprobs) for s in on_policy(qwen3, make_samples(6))]
+    learner = Learner(qwen3, replace(OPTIONS, weight_decay=0.0))
+    before = learner.weights(copy=True)
+    stats = learner.update(samples)
+    assert (stats.loss, stats.reverse_kl, stats.grad_norm) == (0.0, 0.0, 0.0)
+    assert all(torch.equal(before[name], value) for name, value in learner.weights().items())
+
+
+def test_on_policy_samples_have_ratio_one_and_nothing_is_clipped(qwen3: Path) -> None:
+    stats = Learner(qwen3, OPTIONS).update(on_policy(qwen3, make_samples(6)))
+    assert stats.clip_fraction == 0.0
+    assert stats.extra["ratio_min"] == pytest.approx(1.0, abs=1e-4)
+    assert stats.extra["ratio_max"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_weight_scales_a_response(qwen3: Path) -> None:
+    one, two = make_samples(2)
+    single = gradient(qwen3, [one, replace(two, weight=0.0)])
+    other = gradient(qwen3, [replace(one, weight=0.0), two])
+    mixed = gradient(qwen3, [replace(one, weight=2.0), replace(two, weight=0.5)])
+    assert torch.allclose(mixed, 2.0 * single + 0.5 * other, atol=1e-5)
+
+
+def test_updates_move_the_student_towards_the_teacher(qwen3: Path) -> None:
+    samples = [
+        replace(s, teacher_logprobs=tuple(x + 1.0 for x in s.behaviour_logprobs))
+        for s in on_policy(qwen3, make_samples(6))
+    ]
+    learner = Learner(qwen3, replace(OPTIONS, lr=1e-4))
+    learner.update(samples)
+    assert learner.update(samples).extra["ratio_mean"] > 1.0  # what the teacher likes more became likelier
+
+
+def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(qwen3: Path) -> None:
+    samples = on_policy(qwen3, make_samples(6))
+    learner = Learner(qwen3, replace(OPTIONS, precision="bfloat16"))
+    stats = learner.update(samples)
+    assert stats.loss == pytest.approx(Learner(qwen3, OPTIONS).update(samples).loss, abs=0.1)
+    assert all(value.dtype == torch.float32 for value in learner.weights().values())
+    exact = gradient(qwen3, samples)
+    rough = gradient(qwen3, samples, replace(OPTIONS, precision="bfloat16"))
+    assert float(torch.cosine_similarity(exact, rough, dim=0)) > 0.98
+
+
+def test_version_counts_updates_and_weights_have_hugging_face_names(checkpoint: Path) -> None:
+    learner = Learner(checkpoint, OPTIONS)
+    assert learner.version == 0
+    learner.update(make_samples(2))
+    assert learner.version == 1
+    assert set(learner.weights()) == set(plain_model(checkpoint).state_dict())
+
+
+def test_weights_are_views_unless_a_copy_is_asked_for(qwen3: Path) -> None:
+    learner = Learner(qwen3, replace(OPTIONS, lr=1e-2))
+    views, copy = learner.weights(), learner.weights(copy=True)
+    learner.update(make_samples(2))
+    assert torch.equal(views["model.norm.weight"], learner.weights()["model.norm.weight"])
+    assert not torch.equal(copy["model.norm.weight"], learner.weights()["model.norm.weight"])
+
+
+def test_the_thread_count_is_restored_after_an_update(qwen3: Path) -> None:
+    before = torch.get_num_threads()
+    Learner(qwen3, replace(OPTIONS, threads=before + 1)).update(make_samples(1))
+    assert torch.get_num_threads() == before
+
+
+def broken(sample: TurnSample, fault: str) -> TurnSample:
+    match fault:
+        case "teacher":
+            return replace(sample, teacher_logprobs=(float("-inf"), *sample.teacher_logprobs[1:]))
+        case "behaviour":
+            return replace(sample, behaviour_logprobs=(float("nan"), *sample.behaviour_logprobs[1:]))
+        case "differ in length":
+            return replace(sample, mask=sample.mask[1:])
+        case "vocabulary":
+            return replace(sample, token_ids=(10_000, *sample.token_ids[1:]))
+        case "prompt is empty":
+            return replace(sample, prompt_ids=())
+        case "mask holds":
+            return replace(sample, mask=(2, *sample.mask[1:]))
+        case _:
+            return replace(sample, weight=float("inf"))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["teacher", "behaviour", "differ in length", "vocabulary", "prompt is empty", "mask holds", "weight"],
+)
+def test_an_unusable_sample_refuses_the_update_and_is_named(qwen3: Path, fault: str) -> None:
+    learner, samples = Learner(qwen3, OPTIONS), make_samples(3)
+    before = learner.weights(copy=True)
+    with pytest.raises(UpdateError, match=f"1 of 3 samples.*sample-1: .*{fault}"):
+        learner.update([samples[0], broken(samples[1], fault), samples[2]])
+    assert (learner.version, learner.state().optimizer) == (0, {})
+    assert all(torch.equal(before[name], value) for name, value in learner.weights().items())
+
+
+def test_an_empty_batch_is_refused(qwen3: Path) -> None:
+    with pytest.raises(UpdateError, match="at least one sample"):
+        Learner(qwen3, OPTIONS).update([])
+
+
+def test_a_gradient_that_is_not_finite_refuses_the_update_and_names_the_samples(qwen3: Path) -> None:
+    learner = Learner(qwen3, OPTIONS)
+    learner.update(make_samples(3))
+    state = learner.state()
+    kept = {name: value.clone() for name, value in state.optimizer.items()}
+    only = make_samples(1)[0]
+    poisoned = replace(only, id="the-poisoned", prompt_ids=(391,))
+    state.weights["model.embed_tokens.weight"][391] = float("nan")
+    # Row 391 also is a logit of every sample here (tied embeddings), so every sample is named.
+    with pytest.raises(UpdateError, match=r"update 2 was not made.*samples: the-poisoned, sample-0"):
+        learner.update([poisoned, only])
+    assert learner.version == 1
+    assert all(torch.equal(kept[name], value) for name, value in learner.state().optimizer.items())
+
+
+def test_only_the_sample_at_fault_is_named(llama: Path) -> None:
+    learner, samples = Learner(llama, OPTIONS), make_samples(3)
+    learner.state().weights["model.embed_tokens.weight"][391] = float("nan")
+    poisoned = replace(samples[1], prompt_ids=(391,))
+    with pytest.raises(UpdateError, match=r"samples: sample-1\."):
+        learner.update([samples[0], poisoned, samples[2]])
+    learner.update([samples[0], samples[2]])  # the others still train
+    assert learner.version == 1
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        Learner(tmp_path, OPTIONS)
