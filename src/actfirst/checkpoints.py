@@ -19,6 +19,6 @@ def resolve_model(name: str, key: str) -> Path:
     if not (path / "config.json").is_file():
         raise ConfigError(
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a Hugging "
-            "Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student / pocket:teacher"
+            "Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student, pocket:teacher"
         )
     return path

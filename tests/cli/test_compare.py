@@ -29,7 +29,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             curve = [(0, 0.0, 10.0), (8, seconds, 60.0)]
             config = resolve(recipe, planned_run.overrides)
             write_run(planned_run.folder, seed=config.run.seed, seconds=seconds, curve=curve)
-            progress(planned_run, place, "trained")
+            progress(planned_run, place, "update 8/8")
+            progress(planned_run, place, "what to try next")
 
     monkeypatch.setattr(compare_runs, "make_runs", make)
     return names
@@ -54,7 +55,8 @@ def test_table_files_and_picture(made: list[str], capsys: pytest.CaptureFixture[
         "Vanilla OPD, seed 43",
     ]
     assert "2.00 ± 0.00×" in shown.out
-    assert "[2/4 ActFirst-OPD, seed 42] trained" in shown.err
+    assert "[2/4 ActFirst-OPD, seed 42] update 8/8" in shown.err
+    assert "what to try next" not in shown.err
     folder = Path("runs/compare-pocket")
     assert "| training speedup | 1.00 ± 0.00× | 2.00 ± 0.00× |" in (folder / "compare.md").read_text()
     assert (folder / "compare.png").stat().st_size > 5000

@@ -9,6 +9,8 @@ import pytest
 
 from actfirst.doctor import Check, Finding, State, default, examine, extras, machine
 from tests.cli.runner import run
+from tests.cli.tiny_recipe import write_tiny_recipe
+from tests.support.tiny_models import make_tiny_checkpoint
 
 
 def found(name: str, state: State, remedy: str = "") -> Check:
@@ -87,3 +89,30 @@ def test_an_installed_package_shows_its_version() -> None:
     extra = extras.Extra("Rich", "rich", ("not-this-one", "rich"), "colours", "pip install rich")
     assert extras.package(extra).state is State.OK
     assert extras.package(extra).detail[0].isdigit()
+
+
+class TestTheDefault:
+    """The checks of what `actfirst train pocket` needs, on tiny random models."""
+
+    @pytest.fixture(autouse=True)
+    def _tiny(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, seed in (("student", 0), ("teacher", 1)):
+            make_tiny_checkpoint(tmp_path / name, seed=seed)
+        recipe = write_tiny_recipe(tmp_path)
+        models = f'[models]\nstudent = "{tmp_path / "student"}"\nteacher = "{tmp_path / "teacher"}"\n'
+        recipe.write_text(recipe.read_text() + models)
+        monkeypatch.setattr(default, "RECIPE", str(recipe))
+
+    def test_models_engine_and_world_work(self) -> None:
+        assert default.shipped_models().state is State.OK
+        engine = default.engine()
+        assert engine.state is State.OK, engine
+        assert "differ from a forward pass by" in engine.detail
+        world = default.pocket_world()
+        assert world.state is State.OK, world
+
+    def test_an_engine_that_is_wrong_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(default, "_forward", lambda model, prompt, tokens: [0.5] * len(tokens))
+        finding = default.engine()
+        assert finding.state is State.BROKEN
+        assert "pip install" in finding.remedy

@@ -1,4 +1,4 @@
-"""The contract suite of engines/base.py. Every engine passes it: subclass EngineContract and provide `make_engine`.
+"""The contract suite of engines/base.py, for every engine: subclass EngineContract and provide `make_engine`.
 
 The judge is a plain transformers forward pass in float32 over the same checkpoint. Log-probs must agree with it
 to TOLERANCE (1e-4, absolute); an engine of another precision overrides `tolerance`.
@@ -99,8 +99,8 @@ def close(actual: Sequence[float], expected: Sequence[float], tolerance: float) 
 
 
 class EngineContract:
-    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=..., version=...)`
-    gives an engine of the checkpoint with prefix caching on, and closes it after the test."""
+    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=4, version=3)`
+    gives an engine of the checkpoint with prefix caching on; the fixture closes it."""
 
     tolerance = TOLERANCE
 

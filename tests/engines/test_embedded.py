@@ -212,7 +212,7 @@ class TestThread:
             for _ in range(3)
         ]
         await until(lambda: engine.stats().running == 1)
-        monkeypatch.setattr(engine._runner, "step", broken)
+        monkeypatch.setattr(engine._loop.runner, "step", broken)
         for task in pending:
             with pytest.raises(EngineError, match="died of MemoryError: no more of it"):
                 await task

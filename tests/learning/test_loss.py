@@ -34,7 +34,7 @@ def loss_of(ratio: float, advantage: float) -> tuple[float, float]:
 
 
 def test_the_constants_are_the_papers() -> None:
-    assert PAPER == LossConfig(clip=0.2, dual_clip=3.0, log_ratio_clamp=20.0, eps=1e-8)
+    assert LossConfig(clip=0.2, dual_clip=3.0, log_ratio_clamp=20.0, eps=1e-8) == PAPER
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from actfirst.errors import CheckpointError
 from actfirst.learning.samples import UpdateError
 from actfirst.learning.update import Learner, LearnerOptions
 from actfirst.records import TurnSample
-from tests.learning.making import make_samples, paper_loss, plain_logprobs, plain_model
+from tests.learning.making import VOCABULARY, make_samples, paper_loss, plain_logprobs, plain_model
 
-# The gradient is the weight change divided by the rate once AdamW is out of the way; see `gradient`.
 OPTIONS = LearnerOptions(threads=1)
+UNUSED = VOCABULARY + 1  # a token that no sample holds
 
 
 def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerOptions = OPTIONS) -> torch.Tensor:
@@ -178,10 +178,13 @@ def test_weights_are_views_unless_a_copy_is_asked_for(qwen3: Path) -> None:
     assert not torch.equal(copy["model.norm.weight"], learner.weights()["model.norm.weight"])
 
 
-def test_the_thread_count_is_restored_after_an_update(qwen3: Path) -> None:
-    before = torch.get_num_threads()
-    Learner(qwen3, replace(OPTIONS, threads=before + 1)).update(make_samples(1))
-    assert torch.get_num_threads() == before
+def test_the_thread_count_holds_during_an_update_only(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    learner = Learner(qwen3, replace(OPTIONS, threads=3))
+    monkeypatch.setattr(torch, "set_num_threads", calls.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    learner.update(make_samples(1))
+    assert calls == [3, 7]
 
 
 def broken(sample: TurnSample, fault: str) -> TurnSample:
@@ -226,9 +229,9 @@ def test_a_gradient_that_is_not_finite_refuses_the_update_and_names_the_samples(
     state = learner.state()
     kept = {name: value.clone() for name, value in state.optimizer.items()}
     only = make_samples(1)[0]
-    poisoned = replace(only, id="the-poisoned", prompt_ids=(391,))
-    state.weights["model.embed_tokens.weight"][391] = float("nan")
-    # Row 391 also is a logit of every sample here (tied embeddings), so every sample is named.
+    poisoned = replace(only, id="the-poisoned", prompt_ids=(UNUSED,))
+    state.weights["model.embed_tokens.weight"][UNUSED] = float("nan")
+    # That row also is a logit of every sample here (tied embeddings), so every sample is named.
     with pytest.raises(UpdateError, match=r"update 2 was not made.*samples: the-poisoned, sample-0"):
         learner.update([poisoned, only])
     assert learner.version == 1
@@ -237,8 +240,8 @@ def test_a_gradient_that_is_not_finite_refuses_the_update_and_names_the_samples(
 
 def test_only_the_sample_at_fault_is_named(llama: Path) -> None:
     learner, samples = Learner(llama, OPTIONS), make_samples(3)
-    learner.state().weights["model.embed_tokens.weight"][391] = float("nan")
-    poisoned = replace(samples[1], prompt_ids=(391,))
+    learner.state().weights["model.embed_tokens.weight"][UNUSED] = float("nan")
+    poisoned = replace(samples[1], prompt_ids=(UNUSED,))
     with pytest.raises(UpdateError, match=r"samples: sample-1\."):
         learner.update([samples[0], poisoned, samples[2]])
     learner.update([samples[0], samples[2]])  # the others still train

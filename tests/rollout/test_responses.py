@@ -46,7 +46,7 @@ def test_admission_depends_on_seeds_only_not_on_completion_order() -> None:
 
 
 def test_admission_is_uniform_over_the_turns_visited() -> None:
-    """Corridors of 2-5 rooms: 14 contexts per 4 tasks. Over many batches each context is drawn equally often."""
+    """Corridors of 2-5 rooms: 14 contexts per 4 tasks, each drawn equally often over many batches."""
     drawn: Counter[tuple[int, int]] = Counter()
     batches = 400
 

@@ -20,7 +20,7 @@ def test_an_epoch_visits_every_task_once_and_batches_run_across_epochs() -> None
 
 def test_the_order_depends_on_the_seed_alone() -> None:
     assert TaskOrder(TASKS, 4, 1).batch(3) == TaskOrder(TASKS, 4, 1).batch(3)
-    assert [TaskOrder(TASKS, 10, seed).batch(0) for seed in (1, 2)][0] != TaskOrder(TASKS, 10, 2).batch(0)
+    assert TaskOrder(TASKS, 10, 1).batch(0) != TaskOrder(TASKS, 10, 2).batch(0)
 
 
 def test_an_empty_split_is_refused() -> None:

@@ -42,7 +42,7 @@ async def test_thinking_action_and_cost_of_every_turn_are_shown() -> None:
     assert "pull the lever in the last room" in shown
     assert shown.count("I know the way.") == len(episode.turns) == 3
     assert "<think>" not in shown
-    assert "> go east  think, then act" in shown
+    assert "> go east\n  think, then act:" in shown
     assert "solved: 3 turns" in shown
 
 
@@ -51,7 +51,7 @@ async def test_verdicts_of_guided_turns_are_shown() -> None:
         return f"<action>go {'west' if WEST in request.text else 'east'}</action>"
 
     _, shown = await watch(Guided(), wrong_way)
-    assert "> go east  inverse dynamics" in shown
+    assert "> go east\n  inverse dynamics:" in shown
     assert "as in the reference" in shown
     assert "left the reference: guidance ends" in shown
     assert "not solved" in shown

@@ -49,7 +49,7 @@ class Policy:
     async def act_fast(
         self, context: TurnContext, seed: int, reference_observation: str | None = None
     ) -> FastAction:
-        """An action without reasoning: inverse dynamics if a reference observation is given, else next-action."""
+        """An action without reasoning: by inverse dynamics if a reference observation is given."""
         mode = Mode.NEXT_ACTION if reference_observation is None else Mode.INVERSE_DYNAMICS
         prompt = self._fit(mode, context, reference_observation)
         limits = self.generation

@@ -1,7 +1,7 @@
 """Acting with an offline reference trajectory.
 
-`Guided` is the paper's rollout (Sections 4.1 and 4.2): inverse dynamics towards the reference's next observation
-while every transition passes the check, then `then` for good. `ReplayReference` executes reference actions
+`Guided` is the paper's rollout (Sections 4.1 and 4.2): inverse dynamics towards the reference's next
+observation while every transition passes the check, then `then` for good. `ReplayReference` executes reference actions
 themselves (ablation "Reference-Prefix Replay", TCOD-B2F). Reference actions never reach a prompt.
 """
 

@@ -75,15 +75,17 @@ def split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def _progress(runs: int) -> Iterator[Progress]:
-    """On a terminal one line that changes, elsewhere every line of every run under its name."""
+    """On a terminal one line that changes, elsewhere the lines that say how a run stands, under its name."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(stderr=True, highlight=False)
+    results = ("evaluated the", "finished before")
     if not console.is_terminal:
 
         def say(run: PlannedRun, place: int, line: str) -> None:
-            print_note(f"[{place}/{runs} {run.name}] {line}")
+            if line.startswith(("update ", *results)):
+                print_note(f"[{place}/{runs} {run.name}] {line}")
 
         yield say
         return
@@ -91,7 +93,7 @@ def _progress(runs: int) -> Iterator[Progress]:
 
         def show(run: PlannedRun, place: int, line: str) -> None:
             status.update(f"[bold]run {place} of {runs}[/] {escape(run.name)}  [dim]{escape(line)}[/]")
-            if line.startswith(("evaluated the", "finished before")):
+            if line.startswith(results):
                 console.print(f"{run.name}: {line}", markup=False)
 
         yield show

@@ -95,7 +95,9 @@ async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, 
 def _forward(model: Path, prompt: list[int], tokens: tuple[int, ...]) -> list[float]:
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # it would run through the report
     network = AutoModelForCausalLM.from_pretrained(str(model), dtype=torch.float32).eval()
     with torch.inference_mode():
         logits = network(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]

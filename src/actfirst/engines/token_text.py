@@ -59,7 +59,7 @@ class TokenText:
         return self.pieces[i] if i < len(self.pieces) else b""
 
     def may_complete(self, stop: str) -> frozenset[int]:
-        """The ids that can complete `stop`: those that contain its last byte. Few, so most tokens cost nothing."""
+        """The ids that can complete `stop`, as they contain its last byte: all others need no closer look."""
         if stop not in self._completing:
             last = stop.encode()[-1:]
             self._completing[stop] = frozenset(i for i, piece in enumerate(self.pieces) if last in piece)

@@ -89,7 +89,7 @@ def load_samples(path: Path) -> tuple[TurnSample, ...]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return tuple(_samples(arrays))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise CheckpointError(f"{path} is not a readable file of samples ({error})") from error
 
 

@@ -180,9 +180,24 @@ def _open_model(folder: Path, device: str) -> Any:
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
     check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    with _no_progress_bar():
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     # No dropout: the policy that is trained is the policy that was sampled.
     return model.to(device).eval()
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """transformers draws one on standard error while it loads; the command line draws its own."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 @contextmanager

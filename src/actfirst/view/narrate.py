@@ -47,7 +47,7 @@ class Narrated:
         move = await self._inner.act(context, seed)
         if move is not None:
             valid = self._rules.valid(move.action, context.observation)
-            self._show(move, valid, len(context.observation.admissible), time.monotonic() - started)
+            self._show(move, valid, time.monotonic() - started)
         return move
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
@@ -57,7 +57,7 @@ class Narrated:
             self._console.print(Text(f"  {text}", style))
         return verdict
 
-    def _show(self, move: Move, valid: bool, choices: int, seconds: float) -> None:
+    def _show(self, move: Move, valid: bool, seconds: float) -> None:
         if move.response is not None:
             thinking = reasoning(move.response.text)
             title = f"thinks ({sum(move.response.mask)} tokens with the action)"
@@ -66,13 +66,12 @@ class Narrated:
                     Text(thinking, "dim"), title=title, title_align="left", border_style="dim", padding=(0, 1)
                 )
             )
-        shown = Text.assemble(
-            ("> ", "bold"), (move.action or "(no action)", "bold green" if valid else "bold red")
-        )
+        style = "bold green" if valid else "bold red"
+        shown = Text.assemble(("> ", "bold"), (move.action or "(no action)", style))
         if not valid:
             shown.append("  not admissible", "red")
-        shown.append(f"  {_SOURCES[move.source]}, {_cost(move)}, one of {choices}, {seconds:.2f} s", "dim")
         self._console.print(shown)
+        self._console.print(Text(f"  {_SOURCES[move.source]}: {_cost(move)}, {seconds:.2f} s", "dim"))
 
 
 def show_end(console: Console, episode: Episode) -> None:
@@ -102,8 +101,9 @@ def reasoning(text: str) -> str:
 
 def _cost(move: Move) -> str:
     if move.response is not None:
-        return f"{len(move.response.token_ids)} tokens"
-    requests = move.requests
-    prompts = "+".join(str(request.prompt_tokens) for request in requests)
-    tokens = "+".join(str(request.token_count) for request in requests)
-    return f"{tokens} tokens after {prompts}" if requests else "no tokens"
+        return f"{len(move.response.token_ids)} tokens after a prompt of {len(move.response.prompt_ids)}"
+    if not move.requests:
+        return "no tokens"
+    return ", then ".join(
+        f"{request.token_count} tokens after a prompt of {request.prompt_tokens}" for request in move.requests
+    )

@@ -1,16 +1,9 @@
-"""The embedded engine behind the contract of engines/base.py: async calls outside, one stepping thread inside.
-
-Callers put requests into an inbox; the thread takes them, steps while there is work and sleeps otherwise; results
-go back to the event loop that asked. An exception in the thread fails everything pending and every later call.
-"""
+"""The embedded engine behind the contract of engines/base.py: checks requests and hands them to its thread."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-import queue
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +12,9 @@ import numpy as np
 import torch
 
 from actfirst.engines.base import EngineStats, Priority, Sampling
-from actfirst.engines.embedded.checkpoint import Checkpoint, read_checkpoint, read_weights
+from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig, read_checkpoint, read_weights
 from actfirst.engines.embedded.kv_cache import KVCache
+from actfirst.engines.embedded.loop import Cancel, Close, Load, StepLoop
 from actfirst.engines.embedded.model import Model
 from actfirst.engines.embedded.prefix_cache import PrefixCache, block_keys
 from actfirst.engines.embedded.runner import Runner
@@ -39,8 +33,8 @@ class EmbeddedOptions:
     """How an embedded engine runs.
 
     `max_concurrency` caps the requests in the engine, of all kinds together. `max_prefill_tokens` bounds the
-    prompt tokens of one step. `prefix_cache_tokens` bounds the memory of the prefix cache, which grows as it is
-    used. `threads` are those of the stepping thread's torch: 2 only where nothing else is busy.
+    prompt tokens of one step. `prefix_cache_tokens` bounds the prefix cache, whose memory grows as it is used.
+    `threads` are those of the stepping thread's torch: 2 only where nothing else is busy.
     """
 
     max_concurrency: int = 64
@@ -52,24 +46,10 @@ class EmbeddedOptions:
     threads: int = 2
     version: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class _Cancel:
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    weights: Mapping[str, torch.Tensor]
-    version: int
-    future: asyncio.Future[None]
-
-
-class _Close:
-    pass
-
-
-_Message = Request | _Cancel | _Load | _Close
+    def __post_init__(self) -> None:
+        for name in ("max_concurrency", "max_prefill_tokens", "threads"):
+            if getattr(self, name) < 1:
+                raise EngineError(f"{name} is {getattr(self, name)}: it must be at least 1")
 
 
 class EmbeddedEngine:
@@ -82,40 +62,14 @@ class EmbeddedEngine:
         options: EmbeddedOptions | None = None,
     ) -> None:
         """`weights` are a state dict with the names of the Hugging Face model; they are copied."""
-        self.options = options or EmbeddedOptions()
+        self.options = options = options or EmbeddedOptions()
         self.config = checkpoint.config
+        self._stopping = Stopping(checkpoint.eos_ids, checkpoint.tokens)
         check_state(self.config, weights)
-        dtype, device = DTYPES[self.options.dtype], torch.device(self.options.device)
         with torch.inference_mode():
-            self._weights = PackedWeights(self.config, dtype, device)
-            self._weights.install(weights)
-            cache = self._cache = KVCache(
-                self.config,
-                dtype,
-                device,
-                max_slots=self.options.max_concurrency,
-                max_length=self.config.max_positions,
-            )
-            caching, capacity = self.options.prefix_caching, self.options.prefix_cache_tokens
-            self._prefix = PrefixCache(cache, capacity) if caching else None
-            self._scheduler = Scheduler(
-                cache,
-                self._prefix,
-                max_concurrency=self.options.max_concurrency,
-                max_prefill_tokens=self.options.max_prefill_tokens,
-            )
-            self._stopping = Stopping(checkpoint.eos_ids, checkpoint.tokens)
-            model = Model(self._weights, cache)
-            self._runner = Runner(model, self._scheduler, self._prefix, self._stopping)
-        self._version = self.options.version
-        self._loads: list[_Load] = []
-        self._inbox: queue.SimpleQueue[_Message] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._failure: str | None = None
-        self._accepted = 0
-        self._ended = 0
-        self._thread = threading.Thread(target=self._run, name="embedded-engine", daemon=True)
-        self._thread.start()
+            runner = _build(self.config, self._stopping, options)
+            runner.install(weights)
+        self._loop = StepLoop(runner, threads=options.threads, version=options.version)
 
     @classmethod
     def from_pretrained(cls, path: Path | str, options: EmbeddedOptions | None = None) -> EmbeddedEngine:
@@ -125,7 +79,7 @@ class EmbeddedEngine:
 
     @property
     def version(self) -> int:
-        return self._version
+        return self._loop.version
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority = Priority.FULL
@@ -146,11 +100,11 @@ class EmbeddedEngine:
         return completion
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
-        ids = self._checked_ids([*prompt_ids, *token_ids], 0)
         if not prompt_ids:
             raise EngineError("cannot score after an empty prompt: the first token would have no context")
         if not token_ids:
             return ()
+        ids = self._checked_ids([*prompt_ids, *token_ids], 0)
         request = Scoring(
             ids=ids[:-1],
             prompt_length=len(prompt_ids),
@@ -163,33 +117,41 @@ class EmbeddedEngine:
         return logprobs
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Install new weights once running requests have ended. `weights` must not change until this returns."""
+        """Install new weights when running requests have ended. They must not change until this returns."""
         check_state(self.config, weights)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._send(_Load(weights, version, future))
+        self._loop.send(Load(weights, version, future))
         await future
 
     def stats(self) -> EngineStats:
-        c, running = self._runner.counters, len(self._scheduler.running)
+        counters, running = self._loop.runner.counters, len(self._loop.runner.scheduler.running)
         return EngineStats(
-            requests=self._accepted,
-            prefilled_tokens=c.prefilled_tokens,
-            cached_tokens=c.cached_tokens,
-            generated_tokens=c.generated_tokens,
-            scored_tokens=c.scored_tokens,
-            steps=c.steps,
+            requests=self._loop.accepted,
+            prefilled_tokens=counters.prefilled_tokens,
+            cached_tokens=counters.cached_tokens,
+            generated_tokens=counters.generated_tokens,
+            scored_tokens=counters.scored_tokens,
+            steps=counters.steps,
             running=running,
-            waiting=max(0, self._accepted - self._ended - running),
+            waiting=max(0, self._loop.accepted - self._loop.ended - running),
         )
 
     async def close(self) -> None:
         """End the thread; what is pending fails. Closing twice is fine."""
-        with self._lock:
-            self._inbox.put(_Close())
-        while self._thread.is_alive():
+        self._loop.tell(Close())
+        while self._loop.thread.is_alive():  # noqa: ASYNC110 (a thread cannot be awaited)
             await asyncio.sleep(0.002)
 
-    # What follows up to the next mark runs in the caller's thread.
+    async def _result(self, request: Request) -> Any:
+        self._loop.send(request)
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            self._loop.tell(Cancel(request))
+            raise
+
+    def _keys(self, prompt: IdArray) -> tuple[bytes, ...]:
+        return block_keys(prompt) if self.options.prefix_caching else ()
 
     def _checked_ids(self, ids: Sequence[int], max_tokens: int) -> IdArray:
         array: IdArray = np.array(ids, dtype=np.int64)
@@ -219,114 +181,16 @@ class EmbeddedEngine:
         if "" in s.stop:
             raise EngineError("an empty stop string stops everything: leave it out")
 
-    def _keys(self, prompt: IdArray) -> tuple[bytes, ...]:
-        return block_keys(prompt) if self._prefix is not None else ()
 
-    async def _result(self, request: Request) -> Any:
-        self._send(request)
-        try:
-            return await request.future
-        except asyncio.CancelledError:
-            self._inbox.put(_Cancel(request))
-            raise
-
-    def _send(self, message: _Message) -> None:
-        with self._lock:
-            if self._failure is not None:
-                raise EngineError(self._failure)
-            self._accepted += isinstance(message, Request)
-            self._inbox.put(message)
-
-    # What follows runs in the stepping thread.
-
-    def _run(self) -> None:
-        failure = "the engine is closed"
-        try:
-            torch.set_num_threads(self.options.threads)
-            with torch.inference_mode():
-                while self._receive():
-                    self._swap_weights()
-                    if self._scheduler.running or (self._scheduler.waiting and not self._loads):
-                        self._settle(self._runner.step(admit=not self._loads))
-        except BaseException as error:  # the thread's last act is to tell everybody
-            failure = f"the engine died of {type(error).__name__}: {error}"
-        self._fail_all(failure)
-
-    def _receive(self) -> bool:
-        """Take what has arrived, waiting for it if there is nothing else to do; False to stop."""
-        idle = not self._scheduler.running and not self._loads and not self._scheduler.waiting
-        while idle or not self._inbox.empty():
-            message = self._inbox.get()
-            idle = False
-            if isinstance(message, _Close):
-                return False
-            if isinstance(message, _Load):
-                self._loads.append(message)
-            elif isinstance(message, _Cancel):
-                self._cancel(message.request)
-            else:
-                self._scheduler.add(message)
-        return True
-
-    def _cancel(self, request: Request) -> None:
-        if request in self._scheduler.sequences():
-            self._scheduler.remove(request)
-            self._runner.batch_changed()
-            self._ended += 1
-
-    def _swap_weights(self) -> None:
-        """Install what waits to be installed once nothing runs on the old weights."""
-        while self._loads and not self._scheduler.running:
-            load = self._loads.pop(0)
-            if load.future.cancelled():
-                continue
-            self._weights.install(load.weights)
-            self._cache.clear()
-            if self._prefix is not None:
-                self._prefix.clear()
-            self._version = load.version
-            _resolve([(load.future, None)])
-
-    def _settle(self, ended: Iterable[Request]) -> None:
-        results = [(request.future, self._outcome(request)) for request in ended]
-        self._ended += len(results)
-        _resolve(results)
-
-    def _outcome(self, request: Request) -> Completion | tuple[float, ...] | EngineError:
-        if math.isnan(sum(request.logprobs)):
-            return EngineError("the model's output is not a number: its weights are broken")
-        if isinstance(request, Generation):
-            tokens, logprobs = tuple(request.tokens), tuple(request.logprobs)
-            return Completion(tokens, logprobs, request.stop_reason, self._version)
-        return tuple(request.logprobs)
-
-    def _fail_all(self, failure: str) -> None:
-        with self._lock:
-            self._failure = failure
-            futures: list[asyncio.Future[Any]] = [s.future for s in self._scheduler.sequences()]
-            futures += [load.future for load in self._loads]
-            while not self._inbox.empty():
-                message = self._inbox.get()
-                if isinstance(message, Request | _Load):
-                    futures.append(message.future)
-        _resolve([(future, EngineError(failure)) for future in futures])
-
-
-def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    """Hand results to the event loops that wait for them, one wake-up for each loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for future, result in results:
-        by_loop.setdefault(future.get_loop(), []).append((future, result))
-    for loop, settled in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_set_results, settled)
-
-
-def _set_results(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, result in results:
-        if future.done():
-            continue
-        if isinstance(result, EngineError):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+def _build(config: ModelConfig, stopping: Stopping, options: EmbeddedOptions) -> Runner:
+    """All parts but the thread, with memory for the weights but nothing in it."""
+    dtype, device = DTYPES[options.dtype], torch.device(options.device)
+    cache = KVCache(config, dtype, device, max_slots=options.max_concurrency, max_length=config.max_positions)
+    prefix = PrefixCache(cache, options.prefix_cache_tokens) if options.prefix_caching else None
+    scheduler = Scheduler(
+        cache,
+        prefix,
+        max_concurrency=options.max_concurrency,
+        max_prefill_tokens=options.max_prefill_tokens,
+    )
+    return Runner(Model(PackedWeights(config, dtype, device), cache), scheduler, prefix, stopping)

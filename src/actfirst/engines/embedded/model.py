@@ -86,13 +86,13 @@ class Model:
         x = F.embedding(tokens_T, w.embed_VH)
         last = len(w.layers) - 1
         for i, layer in enumerate(w.layers):
-            qkv = torch.mm(self._norm(x, self._hidden_eps), layer.qkv_HP)
+            qkv = torch.mm(self._norm(x, self._hidden_eps), layer.qkv)
             attended = self._attention(i, qkv, layer.qk_scale, rope, decode, spans, wanted_only=i == last)
             if i == last and wanted is not None:  # nothing reads the other rows any more
                 x, attended = x[wanted], attended[wanted]
-            x.addmm_(attended, layer.out_AH)
-            gate, up = torch.mm(self._norm(x, self._hidden_eps), layer.gate_up_HI).chunk(2, -1)
-            x.addmm_(F.silu(gate).mul_(up), layer.down_IH)
+            x.addmm_(attended, layer.out)
+            gate, up = torch.mm(self._norm(x, self._hidden_eps), layer.gate_up).chunk(2, -1)
+            x.addmm_(F.silu(gate).mul_(up), layer.down)
         return (self._norm(x, self._hidden_eps) * w.final_norm_H).to(self._dtype)
 
     def logits(self, hidden_RH: Tensor) -> Tensor:
@@ -131,23 +131,20 @@ class Model:
         v_ND = qkv[:, -1]
         qk_NQD = self._rotated(qkv[:, :-1], qk_scale, rope_N1C)
         q_NGD, k_ND = qk_NQD[:, :-1], qk_NQD[:, -1]
-        if decode is None:
-            out = torch.empty(qkv_TP.shape[0], c.heads * c.head_dim, dtype=self._dtype, device=qkv_TP.device)
-        elif not spans:
+        if decode is not None and not spans:
             return self._decode(index, q_NGD, k_ND, v_ND, decode).view(-1, c.heads * c.head_dim)
-        else:
-            n = decode.size * c.kv_heads
-            out = torch.empty(qkv_TP.shape[0], c.heads * c.head_dim, dtype=self._dtype, device=qkv_TP.device)
-            decoded = self._decode(index, q_NGD[:n], k_ND[:n], v_ND[:n], decode)
-            out[: decode.size] = decoded.view(decode.size, -1)
-        at = decode.size * c.kv_heads if decode is not None else 0
+        out_TA = qkv_TP.new_empty(qkv_TP.shape[0], c.heads * c.head_dim)
+        at = 0
+        if decode is not None:
+            at = decode.size * c.kv_heads
+            decoded = self._decode(index, q_NGD[:at], k_ND[:at], v_ND[:at], decode)
+            out_TA[: decode.size] = decoded.view(decode.size, -1)
         for span in spans:
-            n = (span.stop - span.start) * c.kv_heads
-            rows = slice(at, at + n)
-            target = out[at // c.kv_heads : (at + n) // c.kv_heads]
+            rows = slice(at, at + (span.stop - span.start) * c.kv_heads)
+            at = rows.stop
+            target = out_TA[rows.start // c.kv_heads : rows.stop // c.kv_heads]
             self._attend_span(index, q_NGD[rows], k_ND[rows], v_ND[rows], span, target, wanted_only=wanted_only)
-            at += n
-        return out
+        return out_TA
 
     def _decode(self, index: int, q_NGD: Tensor, k_ND: Tensor, v_ND: Tensor, batch: DecodeBatch) -> Tensor:
         self.cache.flat_keys[index].put_(batch.key_index, k_ND)

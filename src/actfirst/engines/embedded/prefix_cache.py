@@ -67,7 +67,7 @@ class PrefixCache:
         )
 
     def store(self, keys: Sequence[bytes], first: int, slot: int) -> None:
-        """Copy blocks [first, len(keys)) of a slot into the pool; those that it has already are only touched."""
+        """Copy blocks [first, len(keys)) of a slot into the pool, and mark all of `keys` as used."""
         last = min(len(keys), self._max_blocks)
         new = [i for i in range(first, last) if keys[i] not in self._index]
         if new:  # nearly always one run; a block inside it that is there already is written again

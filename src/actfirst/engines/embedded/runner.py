@@ -1,11 +1,12 @@
 """One engine step: plan, one forward pass, draw tokens and gather scores, see who has ended.
 
-A later speculative decoder has its place here: a draft is a span of given tokens whose logits are wanted at every
-position, which is what scoring is already.
+Verifying draft tokens would have its place here: a draft is a span of given tokens whose logits are wanted at
+every position, which is what scoring is already.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ class Runner:
         self, model: Model, scheduler: Scheduler, prefix: PrefixCache | None, stopping: Stopping
     ) -> None:
         self._model = model
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._prefix = prefix
         self._stopping = stopping
         self._device = model.weights.embed_VH.device
@@ -46,13 +47,20 @@ class Runner:
         self._sampler = Sampler((), self._device)
         self._last_tokens = torch.empty(0, dtype=torch.int64, device=self._device)
 
-    def batch_changed(self) -> None:
-        """Call after the set of decoding sequences changed: what was built for it is stale."""
+    def install(self, weights: Mapping[str, Tensor]) -> None:
+        """Take new weights, which must fit; nothing may be running. What the old ones computed is forgotten."""
+        self._model.weights.install(weights)
+        self._model.cache.clear()
+        if self._prefix is not None:
+            self._prefix.clear()
+
+    def cancel(self, sequence: Sequence) -> None:
+        self.scheduler.remove(sequence)
         self._decode = None
 
     def step(self, *, admit: bool) -> list[Sequence]:
         """Run one step; returns the requests that ended in it, already removed from the scheduler."""
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         work = scheduler.plan(admit=admit)
         self._make_room(work)
         rows = [s for s in scheduler.running[: scheduler.decoding] if isinstance(s, Generation)]
@@ -73,7 +81,7 @@ class Runner:
 
     def _make_room(self, work: Rows[Work]) -> None:
         """Grow the cache to what the step writes, and copy cached prefixes into the slots of new requests."""
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         decoding = max((s.stored for s in scheduler.running[: scheduler.decoding]), default=0) + 1
         longest = max((item.span.stop for item in work), default=0)
         self._model.cache.reserve(len(scheduler.running), max(decoding, longest))
@@ -130,7 +138,7 @@ class Runner:
         return ended
 
     def _score(self, work: Rows[Work], hidden_RH: Tensor) -> None:
-        """Log-probs of the scored tokens that this step's spans reached, a bounded number of logits at a time."""
+        """Log-probs of the scored tokens that this step reached; the logits held at once are bounded."""
         scored = [
             (item.sequence, _targets(item.sequence, item.span))
             for item in work
@@ -141,8 +149,9 @@ class Runner:
         targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored])).to(self._device)
         size = max(1, SCORE_ELEMENTS // self._model.weights.config.vocab_size)
         logprobs: list[float] = []
-        for hidden, targets in zip(hidden_RH.split(size), targets_R.split(size), strict=True):
-            logprobs += gather_logprobs(self._model.logits(hidden), targets).tolist()
+        for i in range(0, len(targets_R), size):
+            logits = self._model.logits(hidden_RH[i : i + size])
+            logprobs += gather_logprobs(logits, targets_R[i : i + size]).tolist()
         at = 0
         for sequence, targets in scored:
             sequence.logprobs += logprobs[at : at + len(targets)]
@@ -150,15 +159,15 @@ class Runner:
         self.counters.scored_tokens += at
 
     def _update_batch(self, started: Rows[Generation], ended: Rows[Sequence]) -> None:
-        for sequence in started:
-            self._scheduler.promote(sequence)
+        for generation in started:
+            self.scheduler.promote(generation)
         # From the last slot down: then most holes are at the end and nothing has to be moved.
         for sequence in sorted(ended, key=lambda s: -s.slot):
             if self._prefix is not None and isinstance(sequence, Generation):
                 self._store_generated(self._prefix, sequence)
-            self._scheduler.remove(sequence)
+            self.scheduler.remove(sequence)
         if started or any(isinstance(s, Generation) for s in ended):
-            self.batch_changed()
+            self._decode = None  # what was built for the old batch is stale
 
     def _store_generated(self, prefix: PrefixCache, sequence: Generation) -> None:
         # A thinking budget continues a response that was cut short; one that ended by itself is not continued.

@@ -22,7 +22,7 @@ from actfirst.engines.embedded.sequence import Scoring, Sequence
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One chunk of prefill in a step. `loaded` blocks of it come from the prefix cache (newly admitted only)."""
+    """One chunk of prefill in a step. `loaded` blocks before it are first copied from the prefix cache."""
 
     sequence: Sequence
     span: Span
@@ -117,19 +117,11 @@ class Scheduler:
         self.running[slot] = sequence
 
     def _cached_blocks(self, sequence: Sequence) -> int:
-        # At least the last prompt token is computed: its logits are wanted.
-        usable = (sequence.prompt_length - 1) // BLOCK
-        return self._prefix.match(sequence.keys[:usable]) if self._prefix is not None else 0
+        return self._prefix.match(_usable(sequence)) if self._prefix is not None else 0
 
     def _is_being_computed(self, sequence: Sequence, loaded: int, being_computed: set[bytes]) -> bool:
         """Whether this very step computes the next block it needs: then it waits one step, once, and copies."""
-        usable = (sequence.prompt_length - 1) // BLOCK
-        return (
-            not sequence.deferred
-            and loaded < usable
-            and sequence.keys[loaded : loaded + 1] != ()
-            and (sequence.keys[loaded] in being_computed)
-        )
+        return not sequence.deferred and any(key in being_computed for key in _usable(sequence)[loaded:])
 
     def _admit(self, sequence: Sequence, loaded: int) -> None:
         sequence.slot = len(self.running)
@@ -140,3 +132,8 @@ class Scheduler:
         start = sequence.computed
         stop = min(len(sequence.ids), start + budget)
         return Span(sequence.slot, start, stop, wanted=sequence.prompt_length - 1)
+
+
+def _usable(sequence: Sequence) -> tuple[bytes, ...]:
+    """The blocks it may take from the cache. The last prompt token is always computed, for its logits."""
+    return sequence.keys[: (sequence.prompt_length - 1) // BLOCK]

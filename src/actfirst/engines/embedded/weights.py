@@ -22,13 +22,13 @@ from actfirst.errors import EngineError
 
 @dataclass(slots=True)
 class PackedLayer:
-    """One decoder layer. P = kv_heads * (group + 2) * head_dim. `qk_scale` is [group + 1, head_dim] or None."""
+    """One decoder layer, all matrices [in, out]. `qk_scale` is the norm weight of queries and key, or None."""
 
-    qkv_HP: Tensor
-    qk_scale: Tensor | None
-    out_AH: Tensor
-    gate_up_HI: Tensor
-    down_IH: Tensor
+    qkv: Tensor  # [hidden, kv_heads * (group + 2) * head_dim]
+    qk_scale: Tensor | None  # [group + 1, head_dim]
+    out: Tensor  # [heads * head_dim, hidden]
+    gate_up: Tensor  # [hidden, 2 * intermediate]
+    down: Tensor  # [intermediate, hidden]
 
 
 class PackedWeights:
@@ -46,11 +46,11 @@ class PackedWeights:
         self.final_norm_H = empty(c.hidden_size, dtype=torch.float32)
         self.layers = [
             PackedLayer(
-                qkv_HP=empty(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim),
+                qkv=empty(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim),
                 qk_scale=empty(c.group + 1, c.head_dim, dtype=torch.float32) if c.qk_norm else None,
-                out_AH=empty(c.heads * c.head_dim, c.hidden_size),
-                gate_up_HI=empty(c.hidden_size, 2 * c.intermediate_size),
-                down_IH=empty(c.intermediate_size, c.hidden_size),
+                out=empty(c.heads * c.head_dim, c.hidden_size),
+                gate_up=empty(c.hidden_size, 2 * c.intermediate_size),
+                down=empty(c.intermediate_size, c.hidden_size),
             )
             for _ in range(c.layers)
         ]
@@ -68,29 +68,32 @@ class PackedWeights:
     def _install_layer(
         self, layer: PackedLayer, state: Mapping[str, Tensor], prefix: str, width: float
     ) -> None:
-        c = self.config
-        device = layer.qkv_HP.device
+        c, device, group = self.config, layer.qkv.device, self.config.group
 
         def read(name: str) -> Tensor:
             return state[f"{prefix}{name}.weight"].to(device, torch.float32)
 
-        perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1).to(device)
+        perm = torch.arange(c.head_dim, device=device).view(2, -1).t().reshape(-1)
+        into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)
+        into_mlp = (read("post_attention_layernorm") * width).unsqueeze(1)
         query_scale = float(c.head_dim) ** -0.5
-        q = read("self_attn.q_proj").view(c.kv_heads, c.group, c.head_dim, c.hidden_size)[:, :, perm]
-        k = read("self_attn.k_proj").view(c.kv_heads, 1, c.head_dim, c.hidden_size)[:, :, perm]
-        v = read("self_attn.v_proj").view(c.kv_heads, 1, c.head_dim, c.hidden_size)
-        if layer.qk_scale is None:
-            q = q * query_scale
-        else:
+        if layer.qk_scale is not None:
             scale = float(c.head_dim) ** 0.5
-            layer.qk_scale[: c.group] = read("self_attn.q_norm")[perm] * (query_scale * scale)
-            layer.qk_scale[c.group] = read("self_attn.k_norm")[perm] * scale
-        qkv_PH = torch.cat((q, k, v), dim=1).view(-1, c.hidden_size)
-        layer.qkv_HP.copy_((qkv_PH * (read("input_layernorm") * width)).t())
-        layer.out_AH.copy_(read("self_attn.o_proj").t())
-        gate_up_IH = torch.cat((read("mlp.gate_proj"), read("mlp.up_proj")))
-        layer.gate_up_HI.copy_((gate_up_IH * (read("post_attention_layernorm") * width)).t())
-        layer.down_IH.copy_(read("mlp.down_proj").t())
+            layer.qk_scale[:group] = read("self_attn.q_norm")[perm] * (query_scale * scale)
+            layer.qk_scale[group] = read("self_attn.k_norm")[perm] * scale
+            query_scale = 1.0
+
+        def heads(name: str) -> Tensor:
+            return read(f"self_attn.{name}_proj").t().view(c.hidden_size, c.kv_heads, -1, c.head_dim)
+
+        qkv = layer.qkv.view(c.hidden_size, c.kv_heads, group + 2, c.head_dim)
+        qkv[:, :, :group] = heads("q")[..., perm] * (into_attention * query_scale)
+        qkv[:, :, group : group + 1] = heads("k")[..., perm] * into_attention
+        qkv[:, :, group + 1 :] = heads("v") * into_attention
+        layer.out.copy_(read("self_attn.o_proj").t())
+        layer.gate_up[:, : c.intermediate_size] = read("mlp.gate_proj").t() * into_mlp
+        layer.gate_up[:, c.intermediate_size :] = read("mlp.up_proj").t() * into_mlp
+        layer.down.copy_(read("mlp.down_proj").t())
 
 
 def check_state(config: ModelConfig, state: Mapping[str, Tensor]) -> None:

@@ -2,8 +2,7 @@
 
 The native engine has the rules and the wording of ALFWorld built in. A game file carries both as text, so a
 file made with other rules or other words would silently be played wrongly. Each file is therefore compared by
-digest with the versions that have been verified against TextWorld; the fields of `Dialect` are what differs
-between those.
+digest with the versions that have been verified against TextWorld.
 """
 
 from __future__ import annotations
@@ -15,22 +14,6 @@ from functools import lru_cache
 
 from actfirst.errors import EnvironmentFailure
 
-HELP_LINES = """Available commands:
-  look:                             look around your current location
-  inventory:                        check your current inventory
-  go to (receptacle):               move to a receptacle
-  open (receptacle):                open a receptacle
-  close (receptacle):               close a receptacle
-  take (object) from (receptacle):  take an object from a receptacle
-  move (object) to (receptacle):  place an object in or on a receptacle
-  examine (something):              examine a receptacle or an object
-  use (object):                     use an object
-  heat (object) with (receptacle):  heat an object using a receptacle
-  clean (object) with (receptacle): clean an object using a receptacle
-  cool (object) with (receptacle):  cool an object using a receptacle
-  slice (object) with (object):     slice an object using a sharp object
-"""
-
 _SINKS = frozenset({"sinktype", "sinkbasintype"})
 _BASINS = frozenset({"sinkbasintype"})
 
@@ -41,12 +24,14 @@ DOMAINS: dict[str, frozenset[str]] = {
 }
 """Digest of a known domain -> the receptacle types that clean."""
 
-GRAMMARS: dict[str, str] = {
-    "af191038ff7d6ca1": HELP_LINES,  # the published games
-    "21df8efa6d153779": HELP_LINES,  # alfred.twl2 of the package alfworld 0.4.2
-    "5231fbf3e8038e28": HELP_LINES,  # pocket houses
-}
-"""Digest of a known grammar (without its task sentence) -> what `help` answers."""
+GRAMMARS = frozenset(
+    {
+        "af191038ff7d6ca1",  # the published games
+        "21df8efa6d153779",  # alfred.twl2 of the package alfworld 0.4.2
+        "5231fbf3e8038e28",  # pocket houses
+    }
+)
+"""Digests of known grammars without their task sentence. They differ in form, not in what is said."""
 
 _COMMENT = re.compile(r";[^\n]*")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
@@ -55,27 +40,26 @@ _TASK = re.compile(r'"Your task is to: ([^"\\#{}\[\]|\n]*)"')
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The differences between known versions of domain and grammar."""
+    """What a game's rules and grammar say of their own: what cleans, and the task sentence."""
 
     washers: frozenset[str]
-    help_text: str
+    task: str
 
 
-def read_dialect(domain: str, grammar: str) -> tuple[Dialect, str]:
-    """The dialect of a game and its task sentence; raises EnvironmentFailure for an unknown version."""
+def read_dialect(domain: str, grammar: str) -> Dialect:
+    """The dialect of a game; raises EnvironmentFailure for an unknown version."""
     match = _TASK.search(grammar)
     if match is None:
         raise EnvironmentFailure('the game\'s grammar has no sentence "Your task is to: ..."')
     rest = grammar[: match.start(1)] + grammar[match.end(1) :]
     washers = DOMAINS.get(domain_digest(domain))
-    help_text = GRAMMARS.get(grammar_digest(rest))
-    if washers is None or help_text is None:
+    if washers is None or grammar_digest(rest) not in GRAMMARS:
         part = "rules (pddl_domain)" if washers is None else "wording (grammar)"
         raise EnvironmentFailure(
             f"the game's {part} are not a version that the native engine knows; "
             'play it with the "textworld" engine, or download the games of alfworld 0.4.2 again'
         )
-    return Dialect(washers, help_text), match.group(1)
+    return Dialect(washers, match.group(1))
 
 
 @lru_cache(maxsize=16)

@@ -135,7 +135,7 @@ class Engine:
         abilities = game.abilities.get(item, frozenset())
         if visible and (kind, game.object_type.get(item, "")) in game.can_contain:
             offers[f"move {thing} to {name}"] = (self._do_move, item, place)
-        if "cleanable" in abilities and kind in game.dialect.washers:
+        if "cleanable" in abilities and kind in game.washers:
             offers[f"clean {thing} with {name}"] = (self._do_clean, item, place)
         if "heatable" in abilities and kind == "microwavetype":
             offers[f"heat {thing} with {name}"] = (self._do_heat, item, place)
@@ -205,7 +205,7 @@ class Engine:
 
     def _do_help(self, _: str, __: str) -> str:
         self.state.add("checked", self.game.agent)
-        return self.game.dialect.help_text
+        return wording.HELP
 
     def _do_examine_receptacle(self, place: str, _: str) -> str:
         self.state.add("checked", place)

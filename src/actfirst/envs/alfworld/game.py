@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from actfirst.envs.alfworld.dialect import Dialect, read_dialect
+from actfirst.envs.alfworld.dialect import read_dialect
 from actfirst.envs.alfworld.goal import Goal, HeldInLight, read_goal
 from actfirst.envs.alfworld.problem import Fact, Problem, parse_problem
 from actfirst.errors import EnvironmentFailure
@@ -51,7 +51,7 @@ class Game:
 
     task: str
     goal: Goal
-    dialect: Dialect
+    washers: frozenset[str]
     facts: tuple[Fact, ...]
     agent: str
     names: Mapping[str, str]
@@ -71,7 +71,7 @@ class Game:
 
 def parse_game(file: GameFile) -> Game:
     """Check a game's rules and wording and prepare its tables."""
-    dialect, task = read_dialect(file.pddl_domain, file.grammar)
+    dialect = read_dialect(file.pddl_domain, file.grammar)
     problem = parse_problem(file.pddl_problem)
     by_predicate: dict[str, list[Fact]] = {}
     for fact in problem.facts:
@@ -89,9 +89,9 @@ def parse_game(file: GameFile) -> Game:
     else:
         receptacle_goal, needs = goal.receptacle_type, goal.abilities
     return Game(
-        task=task,
+        task=dialect.task,
         goal=goal,
-        dialect=dialect,
+        washers=dialect.washers,
         facts=problem.facts,
         agent=by_predicate["atlocation"][0][1],
         names=_display_names(problem),

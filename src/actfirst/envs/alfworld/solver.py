@@ -127,7 +127,7 @@ def _place_trips(game: Game, state: State, goal: Placed) -> Iterator[_Trip]:
 
 def _stations(game: Game, verbs: list[str]) -> Iterator[list[str]]:
     """One receptacle for each errand; all choices, as the nearest may save a walk."""
-    kinds = {"clean": game.dialect.washers, "heat": {"microwavetype"}, "cool": {"fridgetype"}}
+    kinds = {"clean": game.washers, "heat": {"microwavetype"}, "cool": {"fridgetype"}}
     if not verbs:
         yield []
         return
