@@ -1,8 +1,8 @@
 """Acting with an offline reference trajectory.
 
 `Guided` is the paper's rollout (Sections 4.1 and 4.2): inverse dynamics towards the reference's next
-observation while every transition passes the check, then `then` for good. `ReplayReference` executes reference actions
-themselves (ablation "Reference-Prefix Replay", TCOD-B2F). Reference actions never reach a prompt.
+observation while every transition passes the check, then `then` for good. `ReplayReference` executes reference
+actions themselves (ablation "Reference-Prefix Replay", TCOD-B2F). Reference actions never reach a prompt.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from actfirst.acting import Policy, Progress
-from actfirst.checkpoints import resolve_model
 from actfirst.config.load import dump_toml
 from actfirst.config.models import Config
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from actfirst.methods import METHODS, ResponseTiming
+from actfirst.model_folders import resolve_model
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.references.base import NoReferences
 from actfirst.rollout.collect import Collector

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actfirst.checkpoints import resolve_model
 from actfirst.errors import CheckpointError
+from actfirst.model_folders import resolve_model
 from actfirst.tracking.run_folder import CHECKPOINTS, CONFIG
 
 

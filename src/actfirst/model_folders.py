@@ -18,7 +18,7 @@ def resolve_model(name: str, key: str) -> Path:
         path = Path(name).expanduser()
     if not (path / "config.json").is_file():
         raise ConfigError(
-            f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a Hugging "
-            "Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student, pocket:teacher"
+            f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
+            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
         )
     return path
