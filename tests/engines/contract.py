@@ -21,6 +21,7 @@ from actfirst.records import Completion, StopReason
 
 TOLERANCE = 1e-4
 MAX_POSITIONS = 2048  # of the tiny checkpoints
+ENDLESS = Sampling(max_tokens=MAX_POSITIONS - 10, temperature=0.0)  # after [5, 6, 7], no end comes before that
 MakeEngine = Callable[..., Awaitable[Engine]]
 
 
@@ -257,23 +258,28 @@ class EngineContract:
         engine = await make_engine(checkpoint, max_concurrency=1)
         order: list[str] = []
 
-        async def request(name: str, priority: Priority, length: int = 3) -> None:
-            await engine.generate([1, 2, 3], Sampling(max_tokens=length, temperature=0.0), priority)
+        async def request(name: str, priority: Priority) -> None:
+            await engine.generate([1, 2, 3], Sampling(max_tokens=3, temperature=0.0), priority)
             order.append(name)
 
-        running = asyncio.create_task(request("running", Priority.FULL, 200))
+        running = asyncio.create_task(engine.generate([5, 6, 7], ENDLESS))
         await until(lambda: engine.stats().running == 1)
-        queued = [request("full 1", Priority.FULL), request("full 2", Priority.FULL)]
-        queued += [request("fast 1", Priority.FAST), request("fast 2", Priority.FAST)]
-        await asyncio.gather(running, *queued)
-        assert order == ["running", "fast 1", "fast 2", "full 1", "full 2"]
+        queued = [
+            asyncio.create_task(request("full 1", Priority.FULL)),
+            asyncio.create_task(request("full 2", Priority.FULL)),
+            asyncio.create_task(request("fast 1", Priority.FAST)),
+            asyncio.create_task(request("fast 2", Priority.FAST)),
+        ]
+        await until(lambda: engine.stats().waiting == 4)
+        running.cancel()
+        await asyncio.gather(*queued)
+        assert order == ["fast 1", "fast 2", "full 1", "full 2"]
 
     async def test_cancelling_frees_the_place(self, make_engine: MakeEngine, checkpoint: Path) -> None:
         engine = await make_engine(checkpoint, max_concurrency=1)
-        endless = Sampling(max_tokens=MAX_POSITIONS - 10, temperature=0.0)
-        running = asyncio.create_task(engine.generate([5, 6, 7], endless))
+        running = asyncio.create_task(engine.generate([5, 6, 7], ENDLESS))
         await until(lambda: engine.stats().running == 1)
-        waiting = asyncio.create_task(engine.generate([5, 6], endless))
+        waiting = asyncio.create_task(engine.generate([5, 6], ENDLESS))
         await until(lambda: engine.stats().waiting == 1)
         running.cancel()
         waiting.cancel()
@@ -316,7 +322,8 @@ class EngineContract:
         assert engine.version == 3
         for prompt in given:  # their prefixes are cached under the old weights
             await engine.generate(prompt, Sampling(max_tokens=1, seed=0))
-        old = [asyncio.create_task(engine.generate(p, Sampling(max_tokens=60, seed=1))) for p in given[:2]]
+        long = Sampling(max_tokens=400, temperature=0.0)
+        old = [asyncio.create_task(engine.generate(p, long)) for p in given[:2]]
         await until(lambda: engine.stats().running == 2)
         new = [asyncio.create_task(engine.generate(p, Sampling(max_tokens=10, seed=2))) for p in given]
         await until(lambda: engine.stats().waiting == 4)
@@ -378,7 +385,7 @@ class EngineContract:
         self, make_engine: MakeEngine, checkpoint: Path
     ) -> None:
         engine = await make_engine(checkpoint)
-        pending = asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2000, temperature=0.0)))
+        pending = asyncio.create_task(engine.generate([5, 6, 7], ENDLESS))
         await until(lambda: engine.stats().running == 1)
         await engine.close()
         await engine.close()

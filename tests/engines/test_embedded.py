@@ -62,8 +62,8 @@ class TestPrefill:
     async def test_a_fast_request_overtakes_a_full_prompt_in_the_middle_of_its_chunks(
         self, make_engine: MakeEngine, checkpoint: Path, judge: Judge
     ) -> None:
-        engine = await make_engine(checkpoint, max_prefill_tokens=20, prefix_caching=False)
-        long, short = [7] * 1500, [9, 8, 7]
+        engine = await make_engine(checkpoint, max_prefill_tokens=8, prefix_caching=False)
+        long, short = [7] * 2000, [9, 8, 7]
         full = asyncio.create_task(engine.generate(long, Sampling(max_tokens=4, seed=1)))
         await until(lambda: engine.stats().prefilled_tokens > 0)
         fast = await engine.generate(short, Sampling(max_tokens=6, seed=2), Priority.FAST)
@@ -94,6 +94,16 @@ class TestPrefixCache:
         assert engine.stats().prefilled_tokens - computed == BLOCK
         assert engine.stats().cached_tokens == 4 * BLOCK
         assert again.token_ids == first.token_ids
+
+    async def test_a_block_is_reused_after_the_same_prefix_only(
+        self, make_engine: MakeEngine, qwen: Path
+    ) -> None:
+        engine, judge = await make_engine(qwen), Judge(qwen)
+        a, b, x, y = ([start] * BLOCK for start in (10, 20, 30, 40))
+        for prompt in ([*a, *x, 1], [*b, *y, 1], [*b, *x, 1]):
+            done = await engine.generate(prompt, Sampling(max_tokens=4, seed=1))
+            assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), 1e-4)
+        assert engine.stats().cached_tokens == BLOCK
 
     async def test_prompts_that_arrive_together_compute_their_shared_part_once(
         self, make_engine: MakeEngine, qwen: Path

@@ -19,7 +19,7 @@ def compare(
     arguments: Annotated[
         list[str],
         typer.Argument(
-            metavar="METHOD... [KEY=VALUE...]",
+            metavar="METHOD|KEY=VALUE",
             help="Methods (rows of `actfirst methods`); the first is the one to compare with. METHOD:KEY=VALUE "
             "gives a method its own settings, KEY=VALUE alone all of them.",
         ),

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from actfirst.errors import CheckpointError
+from actfirst.learning.ops import rms_norm, rotate
 from actfirst.learning.packing import Layout
 
 # transformers is not typed; what is used of its modules is named below.
@@ -24,7 +25,7 @@ Heads: TypeAlias = Callable[[Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def _normed_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    return attention.q_norm(query), attention.k_norm(key)
+    return _norm(attention.q_norm, query), _norm(attention.k_norm, key)
 
 
 def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -54,11 +55,13 @@ def supervised_states(model: Module, layout: Layout) -> Tensor:
     *layers, last = decoder.layers
     state = decoder.embed_tokens(layout.token_U)
     cos, sin = decoder.rotary_emb(state, layout.position_U.unsqueeze(0))
-    rotation_U = (cos[0].unsqueeze(1), sin[0].unsqueeze(1))
+    # transformers repeats the angles for both halves of a head; one half is enough here.
+    half = cos.shape[-1] // 2
+    rotation_U = (cos[0, :, None, :half], sin[0, :, None, :half])
     heads = ARCHITECTURES[model.config.model_type]
     for layer in layers:
         state = _layer(layer, heads, state, rotation_U, layout)
-    return decoder.norm(_last_layer(last, heads, state, rotation_U, layout))  # type: ignore[no-any-return]
+    return _norm(decoder.norm, _last_layer(last, heads, state, rotation_U, layout))
 
 
 def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
@@ -69,18 +72,18 @@ def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
 
 def _layer(layer: Module, heads: Heads, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
     attention, rows = layer.self_attn, layout.row_P
-    normed = layer.input_layernorm(state)
+    normed = _norm(layer.input_layernorm, state)
     query, key, value = _project(attention, heads, normed, normed, rotation_U, rotation_U)
     places = (part.index_select(0, rows) for part in (query, key, value))
     mixed_P = _attend(attention, layout.groups, *places)
     state = state + attention.o_proj(mixed_P.index_select(0, layout.place_U))
-    return state + layer.mlp(layer.post_attention_layernorm(state))  # type: ignore[no-any-return]
+    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
 def _last_layer(layer: Module, heads: Heads, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
     """As `_layer`, but keys and values everywhere and all else at supervised positions only."""
     attention, rows, asked = layer.self_attn, layout.row_P, layout.row_N
-    normed = layer.input_layernorm(state)
+    normed = _norm(layer.input_layernorm, state)
     rotation_N = (rotation_U[0][asked], rotation_U[1][asked])
     query, key, value = _project(
         attention, heads, normed.index_select(0, asked), normed, rotation_N, rotation_U
@@ -89,7 +92,7 @@ def _last_layer(layer: Module, heads: Heads, state: Tensor, rotation_U: Rotation
     query_P = query.index_select(0, layout.query_P)
     mixed_P = _attend(attention, layout.groups, query_P, key.index_select(0, rows), value.index_select(0, rows))
     state = state.index_select(0, asked) + attention.o_proj(mixed_P.index_select(0, layout.place_N))
-    return state + layer.mlp(layer.post_attention_layernorm(state))  # type: ignore[no-any-return]
+    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
 def _project(
@@ -103,13 +106,11 @@ def _project(
         attention.k_proj(asked).unflatten(-1, (-1, size)),
     )
     value = attention.v_proj(asked).unflatten(-1, (-1, size))
-    return _rotate(query, rotation_q), _rotate(key, rotation_k), value
+    return rotate(query, *rotation_q), rotate(key, *rotation_k), value
 
 
-def _rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
-    cos, sin = rotation
-    first, second = vectors.chunk(2, dim=-1)
-    return vectors * cos + torch.cat((-second, first), dim=-1) * sin
+def _norm(norm: Module, state: Tensor) -> Tensor:
+    return rms_norm(state.float(), norm.weight, norm.variance_epsilon)
 
 
 def _attend(

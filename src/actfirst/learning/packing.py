@@ -12,7 +12,6 @@ Shape letters: U rows (distinct tokens), P places (padded positions of all group
 """
 
 # Tensor names carry their shape, also as fields.
-# ruff: noqa: N815
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Measurements made from run folders alone."""

@@ -1,0 +1,1 @@
+"""What a person sees: the live panel, plain lines, pictures, tables, and play in the terminal."""
