@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,3 +23,18 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def judge(checkpoint: Path) -> Judge:
     return Judge(checkpoint)
+
+
+@pytest.fixture(scope="session")
+def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model without an end-of-sequence token: what it generates is as long as it may be."""
+    folder = tmp_path_factory.mktemp("endless") / checkpoint.name
+    shutil.copytree(checkpoint, folder)
+    for name, key in (
+        ("config", "eos_token_id"),
+        ("generation_config", "eos_token_id"),
+        ("tokenizer_config", "eos_token"),
+    ):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
+    return folder

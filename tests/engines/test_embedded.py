@@ -209,17 +209,16 @@ class TestCheckpoints:
 
 class TestThread:
     async def test_an_exception_in_a_step_fails_everything_with_its_cause(
-        self, make_engine: MakeEngine, qwen: Path, monkeypatch: pytest.MonkeyPatch
+        self, make_engine: MakeEngine, endless: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        engine = await make_engine(qwen, max_concurrency=1)
+        engine = await make_engine(endless, max_concurrency=1)
         assert isinstance(engine, EmbeddedEngine)
 
         def broken(*, admit: bool) -> None:
             raise MemoryError("no more of it")
 
         pending = [
-            asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2000, temperature=0.0)))
-            for _ in range(3)
+            asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2000, seed=0))) for _ in range(3)
         ]
         await until(lambda: engine.stats().running == 1)
         monkeypatch.setattr(engine._loop.runner, "step", broken)
@@ -229,7 +228,7 @@ class TestThread:
         with pytest.raises(EngineError, match="died of MemoryError"):
             await engine.score([1], [2])
         with pytest.raises(EngineError, match="died of MemoryError"):
-            await engine.load_weights(read_weights(qwen), 1)
+            await engine.load_weights(read_weights(endless), 1)
 
     async def test_closing_leaves_no_thread(self, qwen: Path) -> None:
         before = set(threading.enumerate())

@@ -10,7 +10,7 @@ from pathlib import Path
 from actfirst.config.load import resolve
 from actfirst.config.models import Config
 from actfirst.doctor.findings import Check, Finding, State
-from actfirst.model_folders import resolve_model
+from actfirst.runtime.model_folder import resolve_model
 
 RECIPE = "pocket"
 _PROBE = "You are in the middle of a room. Looking quickly around you, you see a cabinet 1 and a drawer 1."

@@ -1,8 +1,7 @@
 """Two token-wise operations with hand-written gradients: RMS norm and rotary position embedding.
 
-Written as plain expressions they take about a sixth of an update of a small model on a CPU, all of it in moving
-temporaries through memory. Here each saves only its inputs and makes few temporaries. The values are those of the
-plain expressions.
+Written as plain expressions they make the update of a small model on a CPU about a sixth longer, mostly by moving
+temporaries through memory. Here each saves only its inputs and makes few temporaries; the values are the same.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class _RmsNorm(Function):
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = norm.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
         ctx.save_for_backward(x, scale, weight)
-        return (x * scale).mul_(weight)
+        return torch.mul(x, scale).mul_(weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:

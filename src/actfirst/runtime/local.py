@@ -13,14 +13,21 @@ from actfirst.config.load import dump_toml
 from actfirst.config.models import Config
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from actfirst.methods import METHODS, ResponseTiming
-from actfirst.model_folders import resolve_model
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.references.base import NoReferences
 from actfirst.rollout.collect import Collector
 from actfirst.runtime import loop
 from actfirst.runtime.buffer import SampleBuffer
 from actfirst.runtime.clock import StageClock
-from actfirst.runtime.parts import Stage, open_encoder, open_engine, open_references, open_stage
+from actfirst.runtime.model_folder import resolve_model
+from actfirst.runtime.parts import (
+    Stage,
+    open_encoder,
+    open_engine,
+    open_references,
+    open_stage,
+    quiet_libraries,
+)
 from actfirst.runtime.rollouts import RolloutStream
 from actfirst.runtime.start_up import check_limits, check_tokenizers, prove_scoring
 from actfirst.runtime.stored_state import StoredState
@@ -61,6 +68,7 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
     """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
     student = resolve_model(config.models.student, "models.student")
     teacher = resolve_model(config.models.teacher, "models.teacher")
+    quiet_libraries()
     check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
     state, checkpoint = _stored_state(folder)
@@ -118,6 +126,9 @@ def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
 def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeacher) -> Collector:
     method = METHODS[config.rollout.method]
     admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
+    # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
+    # update is already one version old when it arrives.
+    fresh_updates = config.learner.max_version_lag + (0 if config.rollout.overlap else 1)
     return Collector(
         method=method,
         policy=acting,
@@ -127,7 +138,7 @@ def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeac
         references=open_references(stage) if method.acting.needs_reference else NoReferences(),
         turn_limit=stage.world.turn_limit,
         seed=config.run.seed,
-        budget=config.learner.batch_size if admitted else None,
+        budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
     )
 
 

@@ -64,6 +64,13 @@ def open_engine(settings: EngineSection | TeacherSection, model: Path, version: 
     return EmbeddedEngine.from_pretrained(model, options)
 
 
+def quiet_libraries() -> None:
+    """No progress bars of other libraries in between: what a run shows is its own business."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+
+
 def open_encoder(model: Path) -> PromptEncoder:
     from transformers import AutoTokenizer
 

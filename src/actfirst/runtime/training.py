@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from actfirst.acting import Policy
@@ -15,7 +16,7 @@ from actfirst.config.models import Config
 from actfirst.engines.base import Engine, EngineStats
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.evaluate.results import Evaluation
-from actfirst.records import Task, TurnSample, UpdateStats
+from actfirst.records import Episode, Task, TurnSample, UpdateStats
 from actfirst.rollout.alignment_counts import count_alignment
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.runtime.buffer import SampleBuffer
@@ -192,6 +193,7 @@ class Training:
         }
 
     async def close(self) -> None:
+        self.watcher.close()
         await self.rollouts.close()
         for sink in self.sinks:
             sink.close()
@@ -204,10 +206,15 @@ class Training:
     async def _evaluate(self, who: str, policy: Policy) -> Evaluation:
         with self.clock.stage("rollout"):
             await self.rollouts.settle()  # so that no rollout hides in the time of an evaluation
-        self.watcher.stage(f"evaluating the {who}")
-        places, evaluator = self.evaluations, self.evaluations.evaluator
+        tasks, seeds = self.evaluations.tasks, self.config.evaluation.seeds
+        done = count(1)
+
+        def played(episode: Episode, seed: int) -> None:
+            self.watcher.evaluating(who, next(done), len(tasks) * len(seeds))
+
+        self.watcher.evaluating(who, 0, len(tasks) * len(seeds))
         with self.clock.stage(EVALUATION):
-            evaluation = await evaluator.evaluate(policy, places.tasks, self.config.evaluation.seeds)
+            evaluation = await self.evaluations.evaluator.evaluate(policy, tasks, seeds, played)
         entry: dict[str, object] = {
             "who": who,
             "update": self.learner.version,
