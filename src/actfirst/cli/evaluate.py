@@ -99,7 +99,7 @@ async def _evaluate(config: Config, model: Path, act: Act, told: Callable[[int, 
     section, plan = config.evaluation, plan_of(act)
     stage = open_stage(config.environment)
     chosen = choose_tasks(stage.world, section.splits or stage.world.splits(), section.tasks_per_split)
-    references = open_references(stage) if plan.needs_reference else NoReferences()
+    references = open_references(stage, config.references) if plan.needs_reference else NoReferences()
     engine = open_engine(config.engine, model)
     done = 0
 

@@ -12,7 +12,7 @@ from actfirst.cli.acts import Act, plan_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from actfirst.config.models import Config
+    from actfirst.config.models import Config, ReferencesSection
     from actfirst.records import Reference, Task
     from actfirst.runtime.parts import Stage
 
@@ -51,7 +51,14 @@ def play(
     chosen = find_task(stage.world, config.evaluation.splits or stage.world.splits(), task, seed)
     if model is None:
         environment = stage.world.open()
-        play_by_hand(console, input, environment, chosen, stage.world.turn_limit, _reference(stage, chosen))
+        play_by_hand(
+            console,
+            input,
+            environment,
+            chosen,
+            stage.world.turn_limit,
+            _reference(stage, config.references, chosen),
+        )
         environment.close()
         return
     asyncio.run(_watch(console, config, stage, chosen, model, seed or 0, act))
@@ -71,7 +78,7 @@ async def _watch(
     engine = open_engine(config.engine, folder)
     try:
         policy = stage.policy(engine, open_encoder(folder), config.evaluation.generation)
-        reference = _reference(stage, task) if plan.needs_reference else None
+        reference = _reference(stage, config.references, task) if plan.needs_reference else None
         actor = Narrated(
             console, plan.begin(EpisodeTools(policy, stage.rules, reference, Progress())), stage.rules
         )
@@ -86,12 +93,12 @@ async def _watch(
         await stage.pool.close()
 
 
-def _reference(stage: Stage, task: Task) -> Reference | None:
+def _reference(stage: Stage, settings: ReferencesSection, task: Task) -> Reference | None:
     """The reference of a task where the world has references."""
     from actfirst.errors import ConfigError
     from actfirst.runtime.parts import open_references
 
     try:
-        return open_references(stage).get(task)
+        return open_references(stage, settings).get(task)
     except ConfigError:
         return None

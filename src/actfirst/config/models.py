@@ -121,6 +121,14 @@ class RolloutSection(Section):
     generation: Generation = Generation()
 
 
+class ReferencesSection(Section):
+    """Offline reference trajectories, for methods that use them."""
+
+    path: str = Field(
+        "", description="a file of `actfirst references build`; empty: the games' own walkthroughs"
+    )
+
+
 class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
@@ -194,6 +202,7 @@ class Config(Section):
     environment: EnvironmentSection
     models: ModelsSection
     rollout: RolloutSection = RolloutSection()
+    references: ReferencesSection = ReferencesSection()
     learner: LearnerSection = LearnerSection()
     engine: EngineSection = EngineSection()
     teacher: TeacherSection = TeacherSection()

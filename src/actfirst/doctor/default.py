@@ -54,7 +54,8 @@ def pocket_world() -> Finding:
     from actfirst.references.replay import replay
     from actfirst.runtime.parts import open_references, open_stage
 
-    stage = open_stage(resolve(RECIPE).environment)
+    config = resolve(RECIPE)
+    stage = open_stage(config.environment)
     task = stage.world.tasks("train")[0]
     environment, draw = stage.world.open(), random.Random(0)
     _, observation = environment.reset(task)
@@ -64,7 +65,7 @@ def pocket_world() -> Finding:
             _, observation = environment.reset(task)
         observation = environment.step(draw.choice(observation.admissible))
     each = (time.perf_counter() - started) / _STEPS
-    reference = open_references(stage).get(task)
+    reference = open_references(stage, config.references).get(task)
     if (
         reference is None
         or not replay(environment, task, [step.action for step in reference.steps], "doctor").score

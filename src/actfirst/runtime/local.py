@@ -135,7 +135,9 @@ def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeac
         teacher=teacher,
         pool=stage.pool,
         rules=stage.rules,
-        references=open_references(stage) if method.acting.needs_reference else NoReferences(),
+        references=(
+            open_references(stage, config.references) if method.acting.needs_reference else NoReferences()
+        ),
         turn_limit=stage.world.turn_limit,
         seed=config.run.seed,
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,

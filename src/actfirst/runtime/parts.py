@@ -7,7 +7,13 @@ from pathlib import Path
 
 from actfirst.acting import Policy
 from actfirst.alignment import RULES, TransitionRules
-from actfirst.config.models import EngineSection, EnvironmentSection, Generation, TeacherSection
+from actfirst.config.models import (
+    EngineSection,
+    EnvironmentSection,
+    Generation,
+    ReferencesSection,
+    TeacherSection,
+)
 from actfirst.engines.base import Engine
 from actfirst.envs.base import World
 from actfirst.envs.inline import EnvironmentPool, InlinePool
@@ -16,7 +22,8 @@ from actfirst.errors import ConfigError
 from actfirst.prompts.render import TEMPLATE_SETS
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.references.base import References
-from actfirst.references.walkthrough import WalkthroughReferences
+from actfirst.references.store import ReferenceStore
+from actfirst.references.walkthrough import WalkthroughReferences, WalkthroughWorld
 
 
 @dataclass(frozen=True)
@@ -36,14 +43,24 @@ def open_stage(section: EnvironmentSection) -> Stage:
     return Stage(world, InlinePool(world), RULES[world.rules])
 
 
-def open_references(stage: Stage) -> References:
-    """The references of a world's training tasks."""
+def open_references(stage: Stage, settings: ReferencesSection) -> References:
+    """The references of a world's training tasks: a file, or the walkthroughs of its games."""
+    if settings.path:
+        return ReferenceStore.open(Path(settings.path).expanduser(), stage.world)
+    return WalkthroughReferences(walkthrough_world(stage))
+
+
+def walkthrough_world(stage: Stage) -> WalkthroughWorld:
+    """The world, if its games say how they are won."""
     from actfirst.envs.alfworld.world import AlfworldWorld
     from actfirst.envs.pocket.world import PocketWorld
 
-    if isinstance(stage.world, PocketWorld | AlfworldWorld):
-        return WalkthroughReferences(stage.world)
-    raise ConfigError(f"no references for {stage.world.name}: choose a method that needs none")
+    if not isinstance(stage.world, PocketWorld | AlfworldWorld):
+        raise ConfigError(
+            f"the tasks of {stage.world.name} carry no walkthroughs: set references.path to a reference file, "
+            "or choose a method that needs no references"
+        )
+    return stage.world
 
 
 def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:

@@ -1,0 +1,44 @@
+"""Builds a reference store from what a world's games themselves say; resumable, one task at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.records import Task
+from actfirst.references.store import ReferenceWriter
+from actfirst.references.walkthrough import WalkthroughReferences, WalkthroughWorld
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a store covers."""
+
+    tasks: int
+    covered: int
+    successful: int
+    mean_actions: float
+    longest: int
+
+
+def build_store(
+    world: WalkthroughWorld,
+    tasks: Sequence[Task],
+    path: Path,
+    on_task: Callable[[int, int], None] = lambda done, of: None,
+) -> BuildReport:
+    """Replay every task's walkthrough into the store at `path`; tasks that are there already are kept."""
+    references = WalkthroughReferences(world)
+    lengths: list[int] = []
+    successful = 0
+    with ReferenceWriter(path, world) as writer:
+        for number, task in enumerate(tasks, start=1):
+            reference = references.get(task)
+            if task.id not in writer.done:
+                writer.add(reference)
+            lengths.append(len(reference.steps))
+            successful += bool(reference.steps and reference.steps[-1].observation.success)
+            on_task(number, len(tasks))
+    mean = sum(lengths) / len(lengths) if lengths else 0.0
+    return BuildReport(len(tasks), len(lengths), successful, mean, max(lengths, default=0))
