@@ -153,7 +153,7 @@ class TestPrefixCache:
 
 
 class TestCheckpoints:
-    async def test_sharded_weights_load(self, make_engine: MakeEngine, qwen: Path, tmp_path: Path) -> None:
+    def test_sharded_weights_load(self, qwen: Path, tmp_path: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(qwen)
         model.save_pretrained(tmp_path, max_shard_size="200KB")
         assert not (tmp_path / "model.safetensors").exists()
@@ -187,6 +187,25 @@ class TestCheckpoints:
             (tmp_path / name).write_bytes((qwen / name).read_bytes())
         (tmp_path / "generation_config.json").write_text('{"eos_token_id": [3, 5]}')
         assert read_checkpoint(tmp_path).eos_ids == read_checkpoint(qwen).eos_ids | {3, 5}
+
+    def test_a_config_of_the_older_form_is_read(self) -> None:
+        config = {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536}
+        config |= {
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "rms_norm_eps": 1e-5,
+        }
+        config |= {
+            "rope_theta": 100000,
+            "rope_scaling": None,
+            "max_position_embeddings": 8192,
+            "hidden_act": "silu",
+        }
+        read = ModelConfig.from_dict({**config, "tie_word_embeddings": True})
+        assert (read.head_dim, read.group, read.rope_theta) == (64, 3, 100000.0)
+        assert read.tied_embeddings
+        assert not read.qk_norm
 
     @pytest.mark.parametrize(
         ("change", "named"),
@@ -229,6 +248,18 @@ class TestThread:
             await engine.score([1], [2])
         with pytest.raises(EngineError, match="died of MemoryError"):
             await engine.load_weights(read_weights(endless), 1)
+
+    async def test_an_update_that_nobody_waits_for_any_more_is_dropped(
+        self, make_engine: MakeEngine, endless: Path
+    ) -> None:
+        engine = await make_engine(endless)
+        running = asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=400, seed=0)))
+        await until(lambda: engine.stats().running == 1)
+        update = asyncio.create_task(engine.load_weights(read_weights(endless), 9))
+        await asyncio.sleep(0)
+        update.cancel()
+        await running
+        assert (await engine.generate([1], Sampling(max_tokens=1))).version == engine.version == 0
 
     async def test_closing_leaves_no_thread(self, qwen: Path) -> None:
         before = set(threading.enumerate())

@@ -32,6 +32,8 @@ Demonstrator = Callable[[TurnContext, Random], ExpertTurn]
 _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You are carrying")
 """Observations that even the sloppy demonstrator remembers: they say what is in hand."""
 
+_BLUNDER = 0.15  # how often walks that blunder at all do the impossible
+
 
 @dataclass(frozen=True, slots=True)
 class Faults:
@@ -50,13 +52,23 @@ class Visit:
     action: str
     after: Observation
 
+    @property
+    def possible(self) -> bool:
+        return self.action in self.context.observation.admissible
+
 
 @dataclass(frozen=True, slots=True)
 class Shares:
     """How demonstrations divide into modes; what is left are full responses."""
 
-    next_action: float = 0.15
+    next_action: float = 0.1
     inverse_dynamics: float = 0.25
+
+    def draw(self, rng: Random) -> Mode:
+        place = rng.random()
+        if place < self.next_action:
+            return Mode.NEXT_ACTION
+        return Mode.INVERSE_DYNAMICS if place < self.next_action + self.inverse_dynamics else Mode.FULL
 
 
 def expert(context: TurnContext, rng: Random) -> ExpertTurn:
@@ -117,15 +129,24 @@ def _slip(thought: ExpertTurn, action: str) -> ExpertTurn:
 
 
 def walk(world: PocketWorld, task: Task, policy: Demonstrator, rng: Random) -> Iterator[Visit]:
-    """One episode of a demonstrator, from a random place on the reference in a third of all cases."""
+    """One episode of a demonstrator, from a random place on the reference in a third of all cases.
+
+    Now and then it tries what was possible earlier and is not now: models make that mistake and must go on.
+    """
     environment = world.open()
     instruction, observation = environment.reset(task)
     plan = world.game(task).walkthrough
     given = rng.randrange(len(plan)) if rng.random() < 1 / 3 else 0
+    blunder = rng.choice((0.0, 0.0, _BLUNDER))
     history: tuple[Pair, ...] = ()
+    earlier: set[str] = set()
     for turn in range(1, world.turn_limit + 1):
         context = TurnContext(instruction, history, observation, turn)
         action = plan[turn - 1] if turn <= given else policy(context, rng).action
+        earlier.update(observation.admissible)
+        impossible = sorted(earlier - set(observation.admissible))
+        if impossible and turn > given and rng.random() < blunder:
+            action = rng.choice(impossible)
         after = environment.step(action)
         yield Visit(context, action, after)
         if after.done:
@@ -138,9 +159,8 @@ def walks(world: PocketWorld, tasks: Sequence[Task], seed: str) -> Iterator[list
     """Walks of mixed quality, one per task: the expert with more or fewer random actions, and sloppy ones."""
     for task in tasks:
         rng = Random(f"pocket walk {seed} {task.id}")
-        policy = mixed(
-            rng.choice((1.0, 1.0, 0.8, 0.5)), expert, sloppy(Faults(slip=rng.choice((0.1, 0.5, 1.0))))
-        )
+        faults = Faults(slip=rng.choice((0.1, 0.5, 1.0)))
+        policy = mixed(rng.choice((1.0, 1.0, 0.8, 0.5)), expert, sloppy(faults))
         yield list(walk(world, task, policy, rng))
 
 
@@ -188,11 +208,6 @@ def demonstrations(
     for number, visits in enumerate(walks(world, tasks, seed)):
         rng = Random(f"pocket demonstrations {seed} {number}")
         for visit in rng.sample(visits, min(per_walk, len(visits))):
-            draw = rng.random()
-            if draw < shares.next_action:
-                mode = Mode.NEXT_ACTION
-            elif draw < shares.next_action + shares.inverse_dynamics:
-                mode = Mode.INVERSE_DYNAMICS
-            else:
-                mode = Mode.FULL
-            yield encoder.example(visit, mode, demonstrator, rng)
+            mode = shares.draw(rng)
+            if mode is not Mode.INVERSE_DYNAMICS or visit.possible:
+                yield encoder.example(visit, mode, demonstrator, rng)

@@ -98,7 +98,7 @@ class Collector:
             responses.cancel()
             raise
         samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
-        stats = _stats(episodes, scored, failed, time.monotonic() - started)
+        stats = _stats(episodes, scored, responses.contexts, failed, time.monotonic() - started)
         return RolloutBatch(index, tuple(episodes), samples, discarded, stats)
 
     def _responses(self, expected_contexts: float) -> ResponseSource:
@@ -181,14 +181,16 @@ def _sample(item: Scored, weight: float) -> TurnSample:
     )
 
 
-def _stats(episodes: Sequence[Episode], scored: Sequence[Scored], failed: int, seconds: float) -> BatchStats:
+def _stats(
+    episodes: Sequence[Episode], scored: Sequence[Scored], contexts: int, failed: int, seconds: float
+) -> BatchStats:
     turns = [turn for episode in episodes for turn in episode.turns]
     fast = [request for turn in turns for request in turn.requests if request.mode is not Mode.FULL]
     full = [item.response for item in scored if item.response is not None]
     return BatchStats(
         seconds=seconds,
         transitions=len(turns),
-        contexts=len(turns),
+        contexts=contexts,
         fast_requests=len(fast),
         fast_tokens=sum(request.token_count for request in fast),
         full_responses=len(full),

@@ -45,7 +45,9 @@ class Scored:
 
 
 class ResponseSource(Protocol):
-    """Collects what one rollout batch will be trained on."""
+    """Collects what one rollout batch will be trained on. `contexts` counts the visits."""
+
+    contexts: int
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None: ...
 
@@ -65,12 +67,14 @@ class _Pending:
         self._policy = policy
         self._teacher = teacher
         self._tasks: list[asyncio.Task[Scored]] = []
+        self.contexts = 0
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
-        """Nothing to do unless a form says otherwise."""
+        """Counts; the deferred forms also start responses here."""
+        self.contexts += 1
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
-        """Nothing to do unless a form says otherwise."""
+        """Nothing to do unless the move's own response is the sample."""
 
     async def finish(self) -> list[Scored]:
         done = await asyncio.gather(*self._tasks)
@@ -113,6 +117,7 @@ class AllResponses(_Pending):
     """One response per visited context, started in the moment of the visit."""
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
+        super().visited(key, context)
         self._start(self._respond(key, context))
 
 
@@ -126,6 +131,7 @@ class AdmittedResponses(_Pending):
         self._waiting: list[tuple[float, EpisodeKey, TurnContext]] = []
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
+        super().visited(key, context)
         rank = derive_uniform(key.seed, key.id, context.turn, "admission")
         if rank < self._eager:
             self._start(self._respond(key, context))

@@ -7,6 +7,7 @@ later request, with its cause.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import queue
 import threading
@@ -140,7 +141,7 @@ def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, result in results:
         by_loop.setdefault(future.get_loop(), []).append((future, result))
     for loop, settled in by_loop.items():
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits there any more
             loop.call_soon_threadsafe(_set_results, settled)
 
 

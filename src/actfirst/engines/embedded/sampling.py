@@ -2,7 +2,8 @@
 
 A row's distribution is softmax(logits / temperature), cut to its top_k most likely tokens, cut again to the
 smallest set whose probability reaches top_p, and renormalised. Each request has its own stream of uniform
-numbers, so what it draws depends on nothing else in the batch.
+numbers, so what it draws depends on nothing else in the batch (but for rounding: in bfloat16, where products
+of different sizes round visibly, a draw at the edge of two tokens may fall the other way).
 
 Temperature 0 takes the most likely token; its log-prob is that of the uncut distribution at temperature 1.
 """
