@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.learning.loss import LossConfig
@@ -21,6 +21,7 @@ def sample(prompt: tuple[int, ...], tokens: tuple[int, ...], mask: tuple[int, ..
     return TurnSample("s", "e", "t", 1, prompt, tokens, mask or (1,) * len(tokens), zeros, zeros, 0)
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 200), st.integers(1, 30), st.integers(0, 5))
 def test_no_micro_batch_exceeds_the_budget_and_none_loses_a_sample(budget: int, count: int, seed: int) -> None:
     samples = make_samples(count, seed=seed)
@@ -62,6 +63,7 @@ def test_short_and_long_sequences_do_not_pad_each_other() -> None:
     assert layout.groups == ((3, 100), (2, 30), (1, 5))
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.integers(1, 12), st.integers(0, 50))
 def test_every_place_shows_the_token_that_its_sequence_has_there(count: int, seed: int) -> None:
     samples = make_samples(count, seed=seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.errors import CheckpointError
@@ -41,6 +41,7 @@ def turn_samples(draw: st.DrawFn) -> TurnSample:
     )
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.lists(turn_samples(), max_size=5))
 def test_what_is_loaded_equals_what_was_saved(samples: list[TurnSample]) -> None:
     with TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from actfirst.errors import CheckpointError
+from actfirst.learning.loss import LossConfig
 from actfirst.learning.samples import UpdateError
 from actfirst.learning.update import Learner, LearnerOptions
 from actfirst.records import TurnSample
@@ -55,8 +56,16 @@ def test_loss_and_statistics_are_the_papers_formulas(checkpoint: Path) -> None:
     assert stats.extra["computed_tokens"] < stats.tokens  # shared prefixes are computed once
 
 
+def test_the_default_options_are_the_papers() -> None:
+    """Table "Training hyperparameters"."""
+    paper = LearnerOptions(
+        lr=1e-6, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=1.0, token_budget=16384, loss=LossConfig()
+    )
+    assert LearnerOptions() == paper
+
+
 def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
-    samples, options = make_samples(4), replace(OPTIONS, lr=1e-3, grad_clip=0.5)
+    samples, options = make_samples(4), replace(OPTIONS, lr=1e-3, grad_clip=0.5, weight_decay=0.1)
     learner = Learner(qwen3, options)
     before = {name: value.clone() for name, value in learner.state().weights.items()}
     stats = learner.update(samples)
@@ -67,7 +76,7 @@ def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
     name = "model.layers.1.mlp.down_proj.weight"
     used = state.optimizer[f"exp_avg.{name}"] / 0.1
     # At step 1 the bias-corrected moments are g and g^2: w <- w (1 - lr wd) - lr g / (|g| + 1e-8).
-    expected = before[name] * (1 - 1e-3 * 0.01) - 1e-3 * used / (used.abs() + 1e-8)
+    expected = before[name] * (1 - 1e-3 * 0.1) - 1e-3 * used / (used.abs() + 1e-8)
     assert torch.allclose(state.weights[name], expected, atol=1e-6)
     moments = [value for key, value in state.optimizer.items() if key.startswith("exp_avg.")]
     assert float(torch.cat([m.flatten() for m in moments]).norm()) / 0.1 == pytest.approx(0.5, rel=1e-3)
