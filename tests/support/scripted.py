@@ -65,7 +65,7 @@ class ScriptedEngine:
         self.version = version
 
     def stats(self) -> EngineStats:
-        return EngineStats(len(self.requests), 0, 0, 0, 0, 0, 0, 0)
+        return EngineStats(len(self.requests), 0, 0, 0, 0, 0, 0.0, 0, 0)
 
     async def close(self) -> None:
         return None
@@ -80,3 +80,6 @@ class ScriptedTeacher:
     async def score(self, response: Response) -> tuple[float, ...]:
         self.scored.append(response)
         return (-0.5,) * len(response.token_ids)
+
+    def busy_seconds(self) -> float:
+        return 0.0

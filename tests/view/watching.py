@@ -8,7 +8,7 @@ from actfirst.engines.base import EngineStats
 from actfirst.evaluate.results import Evaluation, Outcome, summarise
 from actfirst.records import ActionSource, Episode, FastAction, Mode, Task, Turn, Verdict
 
-IDLE = EngineStats(0, 0, 0, 0, 0, 0, 0, 0)
+IDLE = EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
 
 
 @dataclass

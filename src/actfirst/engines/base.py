@@ -52,6 +52,7 @@ class EngineStats:
     generated_tokens: int
     scored_tokens: int
     steps: int
+    busy_seconds: float
     running: int
     waiting: int
 

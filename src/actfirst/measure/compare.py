@@ -43,7 +43,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("responses_trained", "full responses trained on", 0, lambda run: run.responses_trained),
     Quantity("rollout_seconds", "waiting for rollouts (s)", 1, _stage("rollout")),
     Quantity("update_seconds", "updating (s)", 1, _stage("update")),
-    Quantity("scoring_seconds", "teacher scoring, all requests (s)", 1, lambda run: run.scoring_seconds),
+    Quantity("scoring_seconds", "teacher scoring (s)", 1, lambda run: run.scoring_seconds),
     Quantity("first_action", "first-action alignment (%)", 1, _rate("first_action")),
     Quantity("full_trajectory", "full-trajectory alignment (%)", 1, _rate("full_trajectory")),
     Quantity("turn_coverage", "aligned-turn coverage (%)", 1, _rate("turn_coverage")),

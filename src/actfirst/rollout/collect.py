@@ -17,7 +17,7 @@ from actfirst.acting import EpisodeTools, Policy, Progress
 from actfirst.alignment import TransitionRules
 from actfirst.envs.inline import EnvironmentPool
 from actfirst.methods import Method, ResponseTiming
-from actfirst.records import Episode, Mode, Task, TurnSample
+from actfirst.records import Episode, Response, Task, TurnSample
 from actfirst.references.base import References
 from actfirst.rollout.episode import EpisodeKey, play
 from actfirst.rollout.responses import (
@@ -34,7 +34,7 @@ from actfirst.turn_weights import TurnWeights
 
 @dataclass(frozen=True, slots=True)
 class BatchStats:
-    """What a rollout batch cost."""
+    """What a rollout batch cost. `scoring_seconds` is how long the teacher computed meanwhile."""
 
     seconds: float
     transitions: int
@@ -85,7 +85,7 @@ class Collector:
         on_episode: Callable[[Episode], None] | None = None,
     ) -> RolloutBatch:
         """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct."""
-        started = time.monotonic()
+        started, scoring = time.monotonic(), self.teacher.busy_seconds()
         responses = self._responses(expected_contexts)
         keys = [
             EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, task.id))
@@ -98,7 +98,14 @@ class Collector:
             responses.cancel()
             raise
         samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
-        stats = _stats(episodes, scored, responses.contexts, failed, time.monotonic() - started)
+        stats = _stats(
+            episodes,
+            [item.response for item in scored if item.response is not None],
+            contexts=responses.contexts,
+            failed=failed,
+            seconds=time.monotonic() - started,
+            scoring_seconds=self.teacher.busy_seconds() - scoring,
+        )
         return RolloutBatch(index, tuple(episodes), samples, discarded, stats)
 
     def _responses(self, expected_contexts: float) -> ResponseSource:
@@ -182,19 +189,24 @@ def _sample(item: Scored, weight: float) -> TurnSample:
 
 
 def _stats(
-    episodes: Sequence[Episode], scored: Sequence[Scored], contexts: int, failed: int, seconds: float
+    episodes: Sequence[Episode],
+    responses: Sequence[Response],
+    *,
+    contexts: int,
+    failed: int,
+    seconds: float,
+    scoring_seconds: float,
 ) -> BatchStats:
     turns = [turn for episode in episodes for turn in episode.turns]
-    fast = [request for turn in turns for request in turn.requests if request.mode is not Mode.FULL]
-    full = [item.response for item in scored if item.response is not None]
+    fast = [request for turn in turns for request in turn.requests]
     return BatchStats(
         seconds=seconds,
         transitions=len(turns),
         contexts=contexts,
         fast_requests=len(fast),
         fast_tokens=sum(request.token_count for request in fast),
-        full_responses=len(full),
-        full_tokens=sum(len(response.token_ids) for response in full),
+        full_responses=len(responses),
+        full_tokens=sum(len(response.token_ids) for response in responses),
         failed_contexts=failed,
-        scoring_seconds=sum(item.seconds_scoring for item in scored),
+        scoring_seconds=scoring_seconds,
     )

@@ -13,7 +13,6 @@ Three forms, all `ContextSink`s that an episode announces its contexts to:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,6 +29,8 @@ class Scorer(Protocol):
 
     async def score(self, response: Response) -> tuple[float, ...]: ...
 
+    def busy_seconds(self) -> float: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -40,8 +41,6 @@ class Scored:
     response: Response | None
     teacher_logprobs: tuple[float, ...] = ()
     error: str | None = None
-    seconds_generating: float = 0.0
-    seconds_scoring: float = 0.0
 
 
 class ResponseSource(Protocol):
@@ -88,21 +87,17 @@ class _Pending:
         self._tasks.append(asyncio.ensure_future(work))
 
     async def _respond(self, key: EpisodeKey, context: TurnContext) -> Scored:
-        started = time.monotonic()
         try:
             response = await self._policy.respond(context, key.turn_seed(context.turn, "full"))
         except EpisodeError as error:
             return Scored(key, context.turn, None, error=f"{type(error).__name__}: {error}")
-        return await self._score(key, context.turn, response, time.monotonic() - started)
+        return await self._score(key, context.turn, response)
 
-    async def _score(self, key: EpisodeKey, turn: int, response: Response, seconds: float) -> Scored:
-        started = time.monotonic()
+    async def _score(self, key: EpisodeKey, turn: int, response: Response) -> Scored:
         try:
-            logprobs = await self._teacher.score(response)
+            return Scored(key, turn, response, await self._teacher.score(response))
         except TeacherError as error:
-            return Scored(key, turn, response, error=f"TeacherError: {error}", seconds_generating=seconds)
-        scoring = time.monotonic() - started
-        return Scored(key, turn, response, logprobs, None, seconds, scoring)
+            return Scored(key, turn, response, error=f"TeacherError: {error}")
 
 
 class InlineResponses(_Pending):
@@ -110,7 +105,7 @@ class InlineResponses(_Pending):
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         if move.response is not None:
-            self._start(self._score(key, context.turn, move.response, 0.0))
+            self._start(self._score(key, context.turn, move.response))
 
 
 class AllResponses(_Pending):

@@ -19,6 +19,10 @@ class EngineTeacher:
 
     engine: Engine
 
+    def busy_seconds(self) -> float:
+        """How long the teacher has computed so far."""
+        return self.engine.stats().busy_seconds
+
     async def score(self, response: Response) -> tuple[float, ...]:
         try:
             logprobs = await self.engine.score(response.prompt_ids, response.token_ids)

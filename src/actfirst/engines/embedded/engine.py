@@ -132,6 +132,7 @@ class EmbeddedEngine:
             generated_tokens=counters.generated_tokens,
             scored_tokens=counters.scored_tokens,
             steps=counters.steps,
+            busy_seconds=counters.busy_seconds,
             running=running,
             waiting=max(0, self._loop.accepted - self._loop.ended - running),
         )

@@ -6,6 +6,7 @@ every position, which is what scoring is already.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Counters:
     generated_tokens: int = 0
     scored_tokens: int = 0
     steps: int = 0
+    busy_seconds: float = 0.0
 
 
 class Runner:
@@ -60,6 +62,7 @@ class Runner:
 
     def step(self, *, admit: bool) -> list[Sequence]:
         """Run one step; returns the requests that ended in it, already removed from the scheduler."""
+        begun = time.perf_counter()
         scheduler = self.scheduler
         work = scheduler.plan(admit=admit)
         self._make_room(work)
@@ -77,6 +80,7 @@ class Runner:
         self._score(work, hidden_RH[len(rows) :])
         self._update_batch(started, ended)
         self.counters.steps += 1
+        self.counters.busy_seconds += time.perf_counter() - begun
         return ended
 
     def _make_room(self, work: Rows[Work]) -> None:
