@@ -160,14 +160,14 @@ def test_updates_move_the_student_towards_the_teacher(qwen3: Path) -> None:
     assert learner.update(samples).extra["ratio_mean"] > 1.0  # what the teacher likes more became likelier
 
 
-def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(qwen3: Path) -> None:
-    samples = on_policy(qwen3, make_samples(6))
-    learner = Learner(qwen3, replace(OPTIONS, precision="bfloat16"))
+def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(checkpoint: Path) -> None:
+    samples = on_policy(checkpoint, make_samples(6))
+    learner = Learner(checkpoint, replace(OPTIONS, precision="bfloat16"))
     stats = learner.update(samples)
-    assert stats.loss == pytest.approx(Learner(qwen3, OPTIONS).update(samples).loss, abs=0.1)
+    assert stats.loss == pytest.approx(Learner(checkpoint, OPTIONS).update(samples).loss, abs=0.1)
     assert all(value.dtype == torch.float32 for value in learner.weights().values())
-    exact = gradient(qwen3, samples)
-    rough = gradient(qwen3, samples, replace(OPTIONS, precision="bfloat16"))
+    exact = gradient(checkpoint, samples)
+    rough = gradient(checkpoint, samples, replace(OPTIONS, precision="bfloat16"))
     assert float(torch.cosine_similarity(exact, rough, dim=0)) > 0.98
 
 

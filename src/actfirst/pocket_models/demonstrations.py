@@ -13,11 +13,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from random import Random
 
 from actfirst.envs.alfworld.belief import kind_of, recall
 from actfirst.envs.alfworld.expert import ExpertTurn, expert_turn
 from actfirst.envs.alfworld.instruction import Instruction, read_instruction
+from actfirst.envs.pocket.catalogue import ROOMS
+from actfirst.envs.pocket.layout import layouts
 from actfirst.envs.pocket.world import PocketWorld
 from actfirst.pocket_models.tokenizer import IM_END
 from actfirst.prompts.history import fit
@@ -33,6 +36,7 @@ _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You ar
 """Observations that even the sloppy demonstrator remembers: they say what is in hand."""
 
 _BLUNDER = 0.15  # how often walks that blunder at all do the impossible
+_PER_WORLD = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +159,39 @@ def walk(world: PocketWorld, task: Task, policy: Demonstrator, rng: Random) -> I
         observation = after
 
 
-def walks(world: PocketWorld, tasks: Sequence[Task], seed: str) -> Iterator[list[Visit]]:
+def houses(first: int, count: int) -> Iterator[tuple[PocketWorld, Task]]:
+    """Training tasks `first` to `first + count` of an endless series, a few from each of many worlds.
+
+    One world has few layouts, which a model would learn by heart. The default world, in which models are
+    evaluated, is left out, and so is every house with the receptacles of one of its unseen layouts.
+    """
+    number = first
+    while count > 0:
+        world = PocketWorld(seed=1 + number // _PER_WORLD, train=_PER_WORLD)
+        task = world.tasks("train")[number % _PER_WORLD]
+        number += 1
+        if _receptacles(world, task) not in _held_out():
+            count -= 1
+            yield world, task
+
+
+def _receptacles(world: PocketWorld, task: Task) -> tuple[str, ...]:
+    return tuple(sorted(world.game(task).receptacle_type.values()))
+
+
+@cache
+def _held_out() -> frozenset[tuple[str, ...]]:
+    default = PocketWorld()
+    unseen = [layouts(default.seed, default.size, room.name)[1] for room in ROOMS]
+    return frozenset(
+        tuple(sorted(f"{kind}type" for kind in map(str.lower, layout.types()))) for room in unseen for layout in room
+    )
+
+
+def walks(first: int, count: int) -> Iterator[list[Visit]]:
     """Walks of mixed quality, one per task: the expert with more or fewer random actions, and sloppy ones."""
-    for task in tasks:
-        rng = Random(f"pocket walk {seed} {task.id}")
+    for world, task in houses(first, count):
+        rng = Random(f"pocket walk {world.seed} {task.id}")
         faults = Faults(slip=rng.choice((0.1, 0.5, 1.0)))
         policy = mixed(rng.choice((1.0, 1.0, 0.8, 0.5)), expert, sloppy(faults))
         yield list(walk(world, task, policy, rng))
@@ -195,18 +228,11 @@ class Encoder:
 
 
 def demonstrations(
-    world: PocketWorld,
-    tasks: Sequence[Task],
-    demonstrator: Demonstrator,
-    shares: Shares,
-    encoder: Encoder,
-    *,
-    per_walk: int,
-    seed: str,
+    first: int, count: int, demonstrator: Demonstrator, shares: Shares, encoder: Encoder, *, per_walk: int
 ) -> Iterator[Example]:
-    """At most `per_walk` training pairs of each task's walk, in a mixture of modes."""
-    for number, visits in enumerate(walks(world, tasks, seed)):
-        rng = Random(f"pocket demonstrations {seed} {number}")
+    """At most `per_walk` training pairs of each walk, in a mixture of modes."""
+    for number, visits in enumerate(walks(first, count), start=first):
+        rng = Random(f"pocket demonstrations {number}")
         for visit in rng.sample(visits, min(per_walk, len(visits))):
             mode = shares.draw(rng)
             if mode is not Mode.INVERSE_DYNAMICS or visit.possible:
