@@ -30,7 +30,13 @@ def lines(run: Path, kind: str) -> list[dict[str, Any]]:
 def test_a_method_runs_end_to_end_and_every_response_is_accounted_for(
     models: Path, tmp_path: Path, method: str, responses: str
 ) -> None:
-    config = tiny_config(models, "run.updates=3", f"rollout.method={method}", f"rollout.responses={responses}")
+    config = tiny_config(
+        models,
+        "run.updates=3",
+        "environment.turn_limit=6",
+        f"rollout.method={method}",
+        f"rollout.responses={responses}",
+    )
     summary = train(config, tmp_path / "run")
     updates = lines(tmp_path / "run", "update")
     assert [line["update"] for line in updates] == [1, 2, 3]
@@ -89,7 +95,7 @@ def test_the_same_seed_gives_the_same_tasks_and_the_same_admitted_contexts(
     models: Path, tmp_path: Path
 ) -> None:
     def ids(name: str, *more: str) -> list[list[str]]:
-        train(tiny_config(models, "run.updates=2", *more), tmp_path / name)
+        train(tiny_config(models, "run.updates=2", "environment.turn_limit=6", *more), tmp_path / name)
         return [line["sample_ids"] for line in lines(tmp_path / name, "update")]
 
     first = ids("a")

@@ -31,6 +31,9 @@ def evaluate(
             help="A Hugging Face checkpoint folder, a run folder, pocket:student or pocket:teacher."
         ),
     ],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    ] = None,
     recipe: Annotated[
         str | None, typer.Option(help="Whose environment and settings. Default: the run's own, else pocket.")
     ] = None,
@@ -55,7 +58,7 @@ def evaluate(
 
     folder = find_model(checkpoint, "CHECKPOINT")
     used: str | Path = recipe or recipe_of(checkpoint) or "pocket"
-    config = resolve(used, settings(splits, tasks, seeds))
+    config = resolve(used, [*(overrides or []), *settings(splits, tasks, seeds)])
     if act in _MEASUREMENTS:
         print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
     with _progress() as told:

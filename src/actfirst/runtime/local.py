@@ -161,6 +161,7 @@ def _open_learner(
     config: Config, student: Path, checkpoint: Checkpoint | None, folder: RunFolder
 ) -> _LocalLearner:
     from actfirst.learning.loss import LossConfig
+    from actfirst.learning.rng import restore_rng
     from actfirst.learning.update import Learner, LearnerOptions
 
     settings = config.learner
@@ -177,6 +178,7 @@ def _open_learner(
     learner = Learner(student, options)
     if checkpoint is not None:
         learner.restore(checkpoint.learner)
+        restore_rng(checkpoint.rng)
     return _LocalLearner(learner, folder.checkpoints)
 
 
