@@ -115,6 +115,7 @@ def test_models_that_do_not_fit_are_refused_before_anything_starts(models: Path,
         train(tiny_config(models, "models.teacher=nowhere"), tmp_path / "a")
     with pytest.raises(ConfigError, match=r"rollout\.generation\.prompt_limit"):
         train(tiny_config(models, "rollout.generation.prompt_limit=90000"), tmp_path / "b")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_teacher_with_another_tokenizer_is_refused(models: Path, tmp_path: Path) -> None:

@@ -55,22 +55,29 @@ def train(
 
 
 async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> dict[str, object]:
+    models = _checked_models(config)  # before a folder is made: a refused run leaves nothing behind
     run_folder = RunFolder.open(folder) if resume else RunFolder.create(folder, dump_toml(config))
     try:
-        run = build(config, run_folder, watcher)
+        run = build(config, models, run_folder, watcher)
     except BaseException:
         run_folder.close()
         raise
     return await loop.train(run)
 
 
-def build(config: Config, folder: RunFolder, watcher: Watcher) -> Training:
-    """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
+def _checked_models(config: Config) -> tuple[Path, Path]:
+    """The folders of student and teacher, which fit each other and the limits."""
+    quiet_libraries()
     student = resolve_model(config.models.student, "models.student")
     teacher = resolve_model(config.models.teacher, "models.teacher")
-    quiet_libraries()
     check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
+    return student, teacher
+
+
+def build(config: Config, models: tuple[Path, Path], folder: RunFolder, watcher: Watcher) -> Training:
+    """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
+    student, teacher = models
     state, checkpoint = _stored_state(folder)
     folder.rewind(state.offsets)
     learner = _open_learner(config, student, checkpoint, folder)
