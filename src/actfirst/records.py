@@ -177,7 +177,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One rollout of one task. `error` is None unless the episode was cut short by a recorded failure."""
+    """One rollout of one task. `error` is None unless the episode was cut short by a recorded failure.
+
+    `guided` says that a reference was to be followed. `unexecuted` are fast actions after which the actor ended
+    the rollout instead of acting.
+    """
 
     id: str
     task: Task
@@ -188,6 +192,7 @@ class Episode:
     reference_length: int
     seconds: float
     error: str | None = None
+    unexecuted: tuple[FastAction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.acting.base import Actor, EpisodeTools, Move
+from actfirst.acting.base import Actor, Ending, EpisodeTools, Move
 from actfirst.acting.policy import Policy
 from actfirst.engines.base import Priority
 from actfirst.records import ActionSource, Observation, TurnContext, Verdict
 
 
 class Unchecked:
-    """Base of actors that follow no reference: nothing to check."""
+    """Base of actors that follow no reference: nothing to check, and no end of their own."""
+
+    def finished(self, turn: int) -> bool:
+        return False
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
         return Verdict.UNCHECKED
@@ -22,6 +25,7 @@ class ThinkThenAct:
     """Standard OPD and every evaluation: reason at length, then submit the extracted action."""
 
     needs_reference = False
+    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Thinking(tools.policy)
@@ -32,6 +36,7 @@ class NextAction:
     """Autonomous next-action prediction (paper, Section 4.2)."""
 
     needs_reference = False
+    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Predicting(tools.policy)
@@ -42,6 +47,7 @@ class Stop:
     """Ends the rollout: what follows guidance in the ablation without next-action fallback."""
 
     needs_reference = False
+    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Stopping()
@@ -66,5 +72,8 @@ class _Predicting(Unchecked):
 
 
 class _Stopping(Unchecked):
-    async def act(self, context: TurnContext, seed: int) -> None:
-        return None
+    def finished(self, turn: int) -> bool:
+        return True
+
+    async def act(self, context: TurnContext, seed: int) -> Ending:
+        return Ending()

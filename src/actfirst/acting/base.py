@@ -55,11 +55,22 @@ class Move:
     rejected: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The rollout ends here without a step; `requests` were made for it in vain."""
+
+    requests: tuple[FastAction, ...] = ()
+
+
 class Actor(Protocol):
     """Chooses the actions of one episode."""
 
-    async def act(self, context: TurnContext, seed: int) -> Move | None:
-        """The next action; None ends the rollout without a step."""
+    def finished(self, turn: int) -> bool:
+        """Whether the rollout is over before this turn: its context is then not visited."""
+        ...
+
+    async def act(self, context: TurnContext, seed: int) -> Move | Ending:
+        """The next action, or the end of the rollout."""
         ...
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
@@ -72,5 +83,10 @@ class Plan(Protocol):
 
     @property
     def needs_reference(self) -> bool: ...
+
+    @property
+    def guides(self) -> bool:
+        """Whether transitions are checked against the reference."""
+        ...
 
     def begin(self, tools: EpisodeTools) -> Actor: ...

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from actfirst.acting.autonomous import NextAction, Stop
-from actfirst.acting.base import Actor, EpisodeTools, Move, Plan, Progress
+from actfirst.acting.base import Actor, Ending, EpisodeTools, Move, Plan, Progress
 from actfirst.alignment import Carry, Transition
 from actfirst.records import ActionSource, Observation, Reference, TurnContext, Verdict
 from actfirst.seeds import derive_seed
@@ -24,6 +24,7 @@ class Guided:
 
     then: Plan = field(default_factory=NextAction)
     needs_reference = True
+    guides = True
 
     def begin(self, tools: EpisodeTools) -> Actor:
         follower = self.then.begin(tools)
@@ -40,20 +41,22 @@ class _Guided:
         self._carry = Carry()
         self._guided = True
 
-    async def act(self, context: TurnContext, seed: int) -> Move | None:
-        target = context.turn - 1
-        if self._guided and target >= len(self._steps):
-            self._guided = False  # the reference is used up and the task is not over
+    def finished(self, turn: int) -> bool:
+        return not self._has_target(turn) and self._follower.finished(turn)
+
+    async def act(self, context: TurnContext, seed: int) -> Move | Ending:
+        self._guided = self._has_target(context.turn)
         if not self._guided:
             return await self._follower.act(context, seed)
-        proposal = await self._tools.policy.act_fast(context, seed, self._steps[target].observation.text)
+        target = self._steps[context.turn - 1].observation.text
+        proposal = await self._tools.policy.act_fast(context, seed, target)
         action = proposal.action or ""
         if self._tools.rules.valid(action, context.observation):
             return Move(action, ActionSource.INVERSE_DYNAMICS, (proposal,))
         self._guided = False
         move = await self._follower.act(context, derive_seed(seed, "after invalid proposal"))
-        if move is None:
-            return None
+        if isinstance(move, Ending):
+            return Ending((proposal, *move.requests))
         return replace(move, requests=(proposal, *move.requests), rejected=True)
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
@@ -68,6 +71,10 @@ class _Guided:
         self._carry = result.carry
         self._guided = result.aligned
         return Verdict.ALIGNED if result.aligned else Verdict.DIVERGED
+
+    def _has_target(self, turn: int) -> bool:
+        """Guidance also ends when the reference is used up and the task is not over."""
+        return self._guided and turn <= len(self._steps)
 
 
 def _whole(length: int, progress: Progress) -> int:
@@ -86,6 +93,7 @@ class ReplayReference:
     prefix: Callable[[int, Progress], int] = _whole
     then: Plan = field(default_factory=Stop)
     needs_reference = True
+    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         follower = self.then.begin(tools)
@@ -100,7 +108,10 @@ class _Replaying:
     actions: tuple[str, ...]
     follower: Actor
 
-    async def act(self, context: TurnContext, seed: int) -> Move | None:
+    def finished(self, turn: int) -> bool:
+        return turn > len(self.actions) and self.follower.finished(turn)
+
+    async def act(self, context: TurnContext, seed: int) -> Move | Ending:
         if context.turn <= len(self.actions):
             return Move(self.actions[context.turn - 1], ActionSource.REFERENCE)
         return await self.follower.act(context, seed)

@@ -43,7 +43,7 @@ def build(
             world, world.tasks(split), out, lambda done, of: progress.update(bar, completed=done, total=of)
         )
     print_note(
-        f"{out}: {report.covered} of {report.tasks} tasks, {report.successful} successful, "
+        f"{out}: {report.covered} of {report.tasks} tasks covered, "
         f"{report.mean_actions:.1f} actions on average, {report.longest} at most"
     )
     write_result(json_file, asdict(report))

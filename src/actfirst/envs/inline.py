@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from actfirst.envs.base import Environment, World
@@ -28,28 +27,31 @@ class EnvironmentPool(Protocol):
     async def close(self) -> None: ...
 
 
-@contextmanager
-def _boundary(call: str) -> Iterator[None]:
-    """Whatever an environment raises is a failure of that environment, not of the run."""
-    try:
-        yield
-    except ActfirstError:
-        raise
-    except Exception as error:
-        raise EnvironmentFailure(f"{call} raised {type(error).__name__}: {error}") from error
-
-
-@dataclass(frozen=True)
 class _Inline:
-    environment: Environment
+    """Whatever an environment raises is a failure of that environment, not of the run; it is not used again."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.broken = False
 
     async def reset(self, task: Task) -> tuple[str, Observation]:
-        with _boundary(f"reset of task {task.id}"):
+        with self._boundary(f"reset of task {task.id}"):
             return self.environment.reset(task)
 
     async def step(self, action: str) -> Observation:
-        with _boundary(f"step {action!r}"):
+        with self._boundary(f"step {action!r}"):
             return self.environment.step(action)
+
+    @contextmanager
+    def _boundary(self, call: str) -> Iterator[None]:
+        try:
+            yield
+        except ActfirstError:
+            self.broken = True
+            raise
+        except Exception as error:
+            self.broken = True
+            raise EnvironmentFailure(f"{call} raised {type(error).__name__}: {error}") from error
 
 
 class InlinePool:
@@ -61,13 +63,17 @@ class InlinePool:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[AsyncEnvironment]:
-        environment = self._idle.pop() if self._idle else self._world.open()
+        leased = _Inline(self._idle.pop() if self._idle else self._world.open())
         try:
-            yield _Inline(environment)
+            yield leased
         except BaseException:
-            environment.close()  # its state is unknown after a failure
+            leased.broken = True  # an episode that was interrupted leaves an unknown state
             raise
-        self._idle.append(environment)
+        finally:
+            if leased.broken:
+                leased.environment.close()
+            else:
+                self._idle.append(leased.environment)
 
     async def close(self) -> None:
         while self._idle:

@@ -16,6 +16,7 @@ from actfirst.evaluate.results import Evaluation, Outcome, summarise
 from actfirst.records import Episode, Task
 from actfirst.references.base import NoReferences, References
 from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
 
 
@@ -50,8 +51,7 @@ class Evaluator:
                 on_episode(episode, seed)
             return Outcome.of(episode, seed)
 
-        work = [one(place, task, seed) for seed in seeds for place, task in enumerate(tasks)]
-        outcomes = await asyncio.gather(*work)
+        outcomes = await together(one(place, task, seed) for seed in seeds for place, task in enumerate(tasks))
         return summarise(outcomes, time.monotonic() - started)
 
     async def _play(self, key: EpisodeKey, policy: Policy) -> Episode:

@@ -233,7 +233,9 @@ def _claim(work: Path, plan: Plan) -> None:
         work.mkdir(parents=True, exist_ok=True)
         write_json(path, made)
     elif _read(path) != made:
-        raise ConfigError(f"{work} holds an unfinished build of another plan; remove it, or choose another --out")
+        raise ConfigError(
+            f"{work} holds an unfinished build of another plan; remove it, or choose another --out"
+        )
 
 
 def _tokenizer(folder: Path, world: PocketWorld, plan: Plan, say: Say) -> PreTrainedTokenizerFast:
@@ -254,7 +256,6 @@ def _texts(world: PocketWorld, plan: Plan) -> Iterator[str]:
             yield render(templates, Mode.FULL, context, len(context.history))
             yield visit.after.text
             yield response_text(expert(context))
-    
 
 
 def _publish(source: Path, target: Path) -> None:

@@ -10,6 +10,7 @@ transition of a walk is an example of inverse dynamics: no demonstrator is neede
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ Demonstrator = Callable[[TurnContext, Random], ExpertTurn]
 _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You are carrying")
 """Observations that even the sloppy demonstrator remembers: they say what is in hand."""
 
+_NOT_SEEN = re.compile(r"I have not seen a (\w+)\.")
+_SEEN = re.compile(r"I have seen (\w+) (\d+) at (\w+ \d+)\.")
 _BLUNDER = 0.15  # how often walks that blunder at all do the impossible
 _PER_WORLD = 24
 
@@ -77,7 +80,18 @@ class Shares:
 
 def expert(context: TurnContext, rng: Random) -> ExpertTurn:
     """The expert, without its variations of phrase: they would only be noise to a small model."""
-    return expert_turn(context)
+    return _reasoned(context)
+
+
+def _reasoned(context: TurnContext) -> ExpertTurn:
+    """The expert's turn, with what it has seen put as a question and its answer.
+
+    The answer then follows right after the word that has to be looked up, which a few layers learn far better.
+    """
+    turn = expert_turn(context)
+    reasoning = _NOT_SEEN.sub(r"Have I seen a \1? No.", turn.reasoning)
+    reasoning = _SEEN.sub(r"Have I seen a \1? Yes, \1 \2 at \3.", reasoning)
+    return ExpertTurn(reasoning, turn.action)
 
 
 def sloppy(faults: Faults) -> Demonstrator:
@@ -89,7 +103,7 @@ def sloppy(faults: Faults) -> Demonstrator:
             seen = _forgetful(seen, 1 if rng.random() < 0.8 else 3)
         if rng.random() < faults.misread:
             seen = _misread(seen)
-        thought = expert_turn(seen)
+        thought = _reasoned(seen)
         if rng.random() < faults.slip:
             return _slip(thought, rng.choice(context.observation.admissible))
         return thought
@@ -184,7 +198,9 @@ def _held_out() -> frozenset[tuple[str, ...]]:
     default = PocketWorld()
     unseen = [layouts(default.seed, default.size, room.name)[1] for room in ROOMS]
     return frozenset(
-        tuple(sorted(f"{kind}type" for kind in map(str.lower, layout.types()))) for room in unseen for layout in room
+        tuple(sorted(f"{kind}type" for kind in map(str.lower, layout.types())))
+        for room in unseen
+        for layout in room
     )
 
 

@@ -24,15 +24,20 @@ class WalkthroughWorld(World, Protocol):
 
 
 class WalkthroughReferences:
-    """One reference per task; games are deterministic, so replaying now is replaying offline."""
+    """One reference per task; games are deterministic, so replaying now is replaying offline.
+
+    A walkthrough that does not win is no reference.
+    """
 
     def __init__(self, world: WalkthroughWorld) -> None:
         self._world = world
         self._environment = world.open()
-        self._replayed: dict[str, Reference] = {}
+        self._replayed: dict[str, Reference | None] = {}
 
-    def get(self, task: Task) -> Reference:
+    def get(self, task: Task) -> Reference | None:
         if task.id not in self._replayed:
             actions = self._world.game(task).walkthrough
-            self._replayed[task.id] = replay(self._environment, task, actions, "walkthrough")
+            reference = replay(self._environment, task, actions, "walkthrough")
+            won = bool(reference.steps) and reference.steps[-1].observation.success
+            self._replayed[task.id] = reference if won else None
         return self._replayed[task.id]

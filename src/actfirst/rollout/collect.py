@@ -6,20 +6,20 @@ here: every response is a sample or a counted reason why not.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from actfirst.acting import EpisodeTools, Policy, Progress
 from actfirst.alignment import TransitionRules
 from actfirst.envs.inline import EnvironmentPool
+from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.methods import Method, ResponseTiming
 from actfirst.records import Episode, Response, Task, TurnSample
 from actfirst.references.base import References
-from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.rollout.episode import EpisodeKey, failed, play
 from actfirst.rollout.responses import (
     AdmittedResponses,
     AllResponses,
@@ -28,6 +28,7 @@ from actfirst.rollout.responses import (
     Scored,
     Scorer,
 )
+from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
 from actfirst.turn_weights import TurnWeights
 
@@ -88,14 +89,14 @@ class Collector:
         started, scoring = time.monotonic(), self.teacher.busy_seconds()
         responses = self._responses(expected_contexts)
         keys = [
-            EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, task.id))
+            EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, place, task.id))
             for place, task in enumerate(tasks)
         ]
         try:
-            episodes = await _gather([self._play(key, progress, responses, on_episode) for key in keys])
+            episodes = await together(self._play(key, progress, responses, on_episode) for key in keys)
             scored = await responses.finish()
         except BaseException:
-            responses.cancel()
+            await responses.cancel()
             raise
         samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
         stats = _stats(
@@ -124,26 +125,19 @@ class Collector:
         responses: ResponseSource,
         on_episode: Callable[[Episode], None] | None,
     ) -> Episode:
-        reference = self.references.get(key.task) if self.method.acting.needs_reference else None
-        actor = self.method.acting.begin(EpisodeTools(self.policy, self.rules, reference, progress))
+        plan = self.method.acting
+        try:
+            reference = self.references.get(key.task) if plan.needs_reference else None
+        except (EnvironmentFailure, TaskError) as error:
+            return failed(key, error)
+        actor = plan.begin(EpisodeTools(self.policy, self.rules, reference, progress))
         depth = self.method.depth.limit(self.turn_limit, progress)
+        followed = reference if plan.guides else None
         async with self.pool.lease() as environment:
-            episode = await play(key, environment, actor, self.rules, depth, responses, reference)
+            episode = await play(key, environment, actor, self.rules, depth, responses, followed)
         if on_episode is not None:
             on_episode(episode)
         return episode
-
-
-async def _gather(work: Sequence[Coroutine[None, None, Episode]]) -> list[Episode]:
-    """Like asyncio.gather, but when one fails the others are cancelled and awaited before it is raised."""
-    tasks = [asyncio.ensure_future(item) for item in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def _samples(
@@ -199,6 +193,7 @@ def _stats(
 ) -> BatchStats:
     turns = [turn for episode in episodes for turn in episode.turns]
     fast = [request for turn in turns for request in turn.requests]
+    fast += [request for episode in episodes for request in episode.unexecuted]
     return BatchStats(
         seconds=seconds,
         transitions=len(turns),

@@ -10,11 +10,21 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from actfirst.acting import Actor, Move
+from actfirst.acting import Actor, Ending, Move
 from actfirst.alignment import TransitionRules
 from actfirst.envs.inline import AsyncEnvironment
 from actfirst.errors import EnvironmentFailure, EpisodeError, TaskError
-from actfirst.records import Episode, Observation, Pair, Reference, Task, Turn, TurnContext, Verdict
+from actfirst.records import (
+    Episode,
+    FastAction,
+    Observation,
+    Pair,
+    Reference,
+    Task,
+    Turn,
+    TurnContext,
+    Verdict,
+)
 from actfirst.seeds import derive_seed
 
 
@@ -66,15 +76,17 @@ async def play(
     turns: list[Turn] = []
     observation: Observation | None = None
     error: str | None = None
+    unexecuted: tuple[FastAction, ...] = ()
     try:
         instruction, observation = await environment.reset(key.task)
         history: tuple[Pair, ...] = ()
-        while not observation.done and len(turns) < depth:
+        while not observation.done and len(turns) < depth and not actor.finished(len(turns) + 1):
             context = TurnContext(instruction, history, observation, len(turns) + 1)
             turn_started = time.monotonic()
             sink.visited(key, context)
             move = await actor.act(context, key.turn_seed(context.turn, "act"))
-            if move is None:
+            if isinstance(move, Ending):
+                unexecuted = move.requests
                 break
             sink.moved(key, context, move)
             observation = await environment.step(move.action)
@@ -82,7 +94,7 @@ async def play(
             turns.append(_turn(context, move, verdict, rules, time.monotonic() - turn_started))
             history = (*history, Pair(context.observation.text, move.action))
     except (EpisodeError, EnvironmentFailure, TaskError) as failure:
-        error = f"{type(failure).__name__}: {failure}"
+        error = _said(failure)
     return Episode(
         id=key.id,
         task=key.task,
@@ -93,7 +105,17 @@ async def play(
         reference_length=len(reference.steps) if reference else 0,
         seconds=time.monotonic() - started,
         error=error,
+        unexecuted=unexecuted,
     )
+
+
+def failed(key: EpisodeKey, failure: Exception) -> Episode:
+    """An episode that could not begin."""
+    return Episode(key.id, key.task, key.batch, (), None, False, 0, 0.0, _said(failure))
+
+
+def _said(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {failure}"
 
 
 def _turn(context: TurnContext, move: Move, verdict: Verdict, rules: TransitionRules, seconds: float) -> Turn:

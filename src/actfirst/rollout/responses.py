@@ -21,6 +21,7 @@ from actfirst.acting import Move, Policy
 from actfirst.errors import EpisodeError, TeacherError
 from actfirst.records import Response, TurnContext
 from actfirst.rollout.episode import EpisodeKey
+from actfirst.rollout.together import cancelled
 from actfirst.seeds import derive_uniform
 
 
@@ -56,7 +57,7 @@ class ResponseSource(Protocol):
         """Called when all interaction is over; returns everything in order of episode and turn."""
         ...
 
-    def cancel(self) -> None: ...
+    async def cancel(self) -> None: ...
 
 
 class _Pending:
@@ -79,9 +80,8 @@ class _Pending:
         done = await asyncio.gather(*self._tasks)
         return sorted(done, key=lambda scored: (scored.key.index, scored.turn))
 
-    def cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def cancel(self) -> None:
+        await cancelled(self._tasks)
 
     def _start(self, work: Awaitable[Scored]) -> None:
         self._tasks.append(asyncio.ensure_future(work))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actfirst.engines.base import Engine
-from actfirst.errors import EngineError, TeacherError
+from actfirst.errors import TeacherError
 from actfirst.records import Response
 
 
 @dataclass(frozen=True)
 class EngineTeacher:
-    """A teacher behind an engine of this process."""
+    """A teacher behind an engine of this process. If the engine dies, so does the run: its error passes through."""
 
     engine: Engine
 
@@ -24,10 +24,7 @@ class EngineTeacher:
         return self.engine.stats().busy_seconds
 
     async def score(self, response: Response) -> tuple[float, ...]:
-        try:
-            logprobs = await self.engine.score(response.prompt_ids, response.token_ids)
-        except EngineError as error:
-            raise TeacherError(f"the teacher could not score a response: {error}") from error
+        logprobs = await self.engine.score(response.prompt_ids, response.token_ids)
         if len(logprobs) != len(response.token_ids):
             raise TeacherError(
                 f"the teacher returned {len(logprobs)} log-probs for {len(response.token_ids)} tokens"
