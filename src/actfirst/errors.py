@@ -43,6 +43,10 @@ class EnvironmentFailure(ActfirstError):
     """An environment that cannot be opened, or that died or hung."""
 
 
+class RolloutError(ActfirstError):
+    """Rollouts that give nothing to train on."""
+
+
 class LedgerError(ActfirstError):
     """A broken invariant of sample accounting. Always a bug, never an input error."""
 

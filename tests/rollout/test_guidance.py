@@ -100,11 +100,22 @@ def test_without_fallback_the_rollout_ends_at_the_first_failed_check() -> None:
     batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[3:4], Progress()))
     (episode,) = batch.episodes
     assert [turn.verdict for turn in episode.turns] == [Verdict.ALIGNED, Verdict.DIVERGED]
+    assert [sample.turn for sample in batch.samples] == [1, 2]  # the rollout ended: there is no third turn
+
+
+def test_without_fallback_an_invalid_proposal_ends_the_rollout_and_its_request_is_counted() -> None:
+    made = bench("actfirst-no-fallback", lambda request: "<action>fly away</action>")
+    batch = collect(made, 1)
+    assert batch.episodes[0].turns == ()
+    assert [request.action for request in batch.episodes[0].unexecuted] == ["fly away"]
+    assert batch.stats.fast_requests == 1
+    assert count_alignment(batch.episodes).guided == 1
 
 
 def test_replay_executes_reference_actions_and_asks_for_no_fast_action() -> None:
     made = bench("replay-100", perfect)
     batch = collect(made, 4)
+    assert count_alignment(batch.episodes).guided == 0  # replayed, not guided
     assert all(episode.final is not None and episode.final.success for episode in batch.episodes)
     assert not any(request.is_fast for request in made.engine.requests)
     half = bench("replay-50", perfect)

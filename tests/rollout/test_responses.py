@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import replace
 
 from actfirst.acting import Progress
-from actfirst.errors import TeacherError
-from actfirst.records import Observation, Response, Task
+from actfirst.errors import EnvironmentFailure, TeacherError
+from actfirst.records import Observation, Reference, Response, Task
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import GENERATION, Bench, bench, corridor_tasks, perfect
 from tests.support.scripted import Request, ScriptedTeacher
-from tests.support.toy_world import CorridorEnvironment, CorridorWorld
+from tests.support.toy_world import CorridorEnvironment, CorridorReferences, CorridorWorld
 
 
 def collect(made: Bench, count: int = 8, index: int = 0, expected: float = 0.0) -> RolloutBatch:
@@ -124,6 +124,45 @@ def test_an_environment_that_raises_and_an_unknown_task_are_recorded_and_the_oth
     assert [bool(error) for error in errors] == [False, False, True, False, True]
     assert "simulator gone" in errors[2]
     assert "unknown task" in errors[4]
+
+
+def test_an_environment_that_failed_is_not_used_again() -> None:
+    opened: list[CorridorEnvironment] = []
+
+    class Flaky(CorridorEnvironment):
+        def step(self, action: str) -> Observation:
+            if len(opened) == 1:
+                raise RuntimeError("simulator gone")
+            return super().step(action)
+
+    class FlakyWorld(CorridorWorld):
+        def open(self) -> Flaky:
+            opened.append(Flaky())
+            return opened[-1]  # type: ignore[return-value]
+
+    made = bench("vanilla", perfect, world=FlakyWorld())
+    failures = [bool(collect(made, 1, index).episodes[0].error) for index in range(3)]
+    assert failures == [True, False, False]
+    assert len(opened) == 2
+
+
+def test_a_reference_that_cannot_be_had_is_a_failure_of_its_episode_alone() -> None:
+    class Partly(CorridorReferences):
+        def get(self, task: Task) -> Reference | None:
+            if "/3-" in task.id:
+                raise EnvironmentFailure("the game file is corrupt")
+            return super().get(task)
+
+    batch = collect(bench("actfirst", perfect, references=Partly()), 4)
+    assert [bool(episode.error) for episode in batch.episodes] == [False, True, False, False]
+
+
+def test_the_same_task_twice_in_a_batch_is_rolled_out_with_different_seeds() -> None:
+    made = bench("vanilla", perfect)
+    task = corridor_tasks(1)[0]
+    asyncio.run(made.collector.collect(0, [task, task], Progress()))
+    seeds = [request.sampling.seed for request in made.engine.requests]
+    assert len(seeds) == len(set(seeds)) == 4
 
 
 def test_a_truncated_response_submits_an_empty_action_in_think_then_act() -> None:

@@ -32,8 +32,8 @@ def train(arguments: list[str]) -> None:
     main(["train", *arguments])
 
 
-def start(run: Path, models: Path, *, resume: bool, updates: int = UPDATES) -> BaseProcess:
-    new = ["pocket", *overrides(models, f"run.updates={updates}"), "--run", str(run)]
+def start(run: Path, models: Path, *more: str, resume: bool, updates: int = UPDATES) -> BaseProcess:
+    new = ["pocket", *overrides(models, f"run.updates={updates}", *more), "--run", str(run)]
     process = processes.Process(target=train, args=(["--run", str(run), "--resume"] if resume else new,))
     process.start()
     return process
@@ -87,6 +87,21 @@ def test_a_run_killed_again_and_again_ends_like_an_uninterrupted_one(tmp_path: P
     finish(start(whole, models, resume=False))
     assert [line["task"] for line in read_episodes(run)] == [line["task"] for line in read_episodes(whole)]
     assert trained == [sample for line in metrics(whole, "update") for sample in line["sample_ids"]]
+
+
+def test_nothing_is_lost_or_trained_twice_when_rollouts_overlap_with_updates(tmp_path: Path) -> None:
+    models, run, rng = tmp_path / "models", tmp_path / "run", random.Random(5)
+    process = start(run, models, "rollout.overlap=true", resume=False, updates=6)
+    for _ in range(2):
+        kill_somewhere(process, run, rng)
+        process = start(run, models, resume=(run / "config.toml").exists())
+    finish(process)
+    updates = metrics(run, "update")
+    assert [line["update"] for line in updates] == list(range(1, 7))
+    trained = [sample for line in updates for sample in line["sample_ids"]]
+    assert len(trained) == len(set(trained)) == updates[-1]["ledger"]["trained"]
+    assert max(line["max_lag"] for line in updates) <= 1
+    assert [line["batch"] for line in metrics(run, "batch")] == list(range(len(metrics(run, "batch"))))
 
 
 def test_a_corrupt_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from actfirst.errors import ConfigError, RunFolderError, TeacherError
+from actfirst.errors import (
+    ActfirstError,
+    CheckpointError,
+    ConfigError,
+    RolloutError,
+    RunFolderError,
+    TeacherError,
+)
 from actfirst.runtime.local import train
 from actfirst.tracking.run_folder import read_episodes, read_metrics
 from tests.support.tiny_run import tiny_config
@@ -65,7 +72,7 @@ def test_rollouts_and_updates_overlap_with_a_version_lag_of_at_most_one(models: 
     updates = lines(tmp_path / "run", "update")
     lags = [line["mean_lag"] for line in updates]
     assert max(lags) > 0  # a batch was collected while the learner was busy
-    assert max(lags) <= 1
+    assert max(line["max_lag"] for line in updates) == 1
 
 
 def test_evaluations_and_summary(models: Path, tmp_path: Path) -> None:
@@ -116,6 +123,32 @@ def test_models_that_do_not_fit_are_refused_before_anything_starts(models: Path,
     with pytest.raises(ConfigError, match=r"rollout\.generation\.prompt_limit"):
         train(tiny_config(models, "rollout.generation.prompt_limit=90000"), tmp_path / "b")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_yields_nothing_to_train_on_says_why_and_stops(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(RolloutError, match=r"3 rollout batches in a row .* PromptTooLong"):
+        train(tiny_config(models, "rollout.generation.prompt_limit=60"), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["evaluation.splits=['elsewhere']", "references.path=nowhere.jsonl", "models.student=nowhere"]
+)
+def test_whatever_is_refused_leaves_no_folder_behind(models: Path, tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(ActfirstError):
+        train(tiny_config(models, wrong), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_checkpoints_are_all_broken_is_not_silently_begun_again(
+    models: Path, tmp_path: Path
+) -> None:
+    config = tiny_config(models, "run.updates=2", "checkpoint.keep=1")
+    train(config, tmp_path / "run")
+    (only,) = (tmp_path / "run" / "checkpoints").iterdir()
+    (only / "training" / "state.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"no checkpoint of .* is whole"):
+        train(config, tmp_path / "run", resume=True)
+    assert len(lines(tmp_path / "run", "update")) == 2
 
 
 def test_a_teacher_with_another_tokenizer_is_refused(models: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --run.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, print the whole configuration, start nothing.")
+        bool, typer.Option("--dry-run", help="Check the configuration, print all of it, start nothing.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the summary to this file.")] = None,
 ) -> None:

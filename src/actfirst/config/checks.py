@@ -45,6 +45,16 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
             f"one sequence may have {longest} tokens (rollout.generation.prompt_limit + response_limit), "
             f"and a micro-batch must hold at least one; must be at least {longest}",
         )
+    plain = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
+    for key, value in plain.items():
+        given = getattr(config.rollout.generation, key)
+        if given != value:
+            refuse(
+                f"rollout.generation.{key}",
+                given,
+                "the learner and the teacher score the model's own distribution, so training responses must "
+                f"be sampled from it: must be {value:g}",
+            )
     if config.rollout.overlap and config.learner.max_version_lag == 0:
         refuse(
             "learner.max_version_lag",

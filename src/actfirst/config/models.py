@@ -157,9 +157,10 @@ class EngineSection(Section):
 
 
 class TeacherSection(Section):
-    """The teacher's scoring engine."""
+    """The teacher's engine: it scores, and generates only when it is evaluated."""
 
     kind: Literal["embedded"] = "embedded"
+    max_concurrency: Positive = Field(256, description="cap on concurrent requests")
     max_prefill_tokens: Positive = 4096
     prefix_caching: bool = True
     dtype: Literal["float32", "bfloat16"] = "bfloat16"

@@ -5,8 +5,8 @@
     teacher   the base, trained on with more of the expert
     student   the base, trained on with sloppy demonstrations: the skills are there and are used badly
 
-Teacher and student have one tokenizer and one architecture, as two models of one family would. No evaluation
-task is ever trained on: demonstrations come from the train split alone.
+Teacher and student have one tokenizer and one architecture, as two models of one family would. No house of the
+world in which they are evaluated is trained on, nor any with the receptacles of its unseen layouts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from random import Random
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +26,6 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
 from actfirst.engines.thinking_budget import early_stop
-from actfirst.envs.pocket.world import PocketWorld
 from actfirst.errors import ConfigError
 from actfirst.pocket_models.demonstrations import (
     Demonstrator,
@@ -55,8 +55,9 @@ Say = Callable[[str], None]
 RESULT_FILE = "build_result.json"
 PROMPT_LIMIT = 640
 _PER_WALK = 8
-_TRAIN_TASKS = 100_000  # a task depends on its number alone, so stages take disjoint parts of one long list
-_TOKENIZER, _PLAN, _STAGE = "tokenizer", "plan.json", "stage.json"
+_TELL = 50  # updates between two reports
+_MODELS = ("teacher", "student")
+_TOKENIZER, _PLAN, _STAGE, _MEASURED = "tokenizer", "plan.json", "stage.json", "measured.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One training stage: walks `first` to `first + walks` of the train split, and how to train on them."""
+    """One training stage: walks `first` to `first + walks`, and how to train on them."""
 
     first: int
     walks: int
@@ -83,7 +84,7 @@ class Stage:
     final_rate: float = 0.1
     prompt_weight: float = 0.0
     longest: int = MAX_POSITIONS
-    shares: Shares = Shares()
+    shares: Shares = field(default_factory=Shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ class Plan:
     teacher: Stage = Stage(6000, 5000, 1000, 32, 1e-3, final_rate=0.02, shares=Shares(0.05, 0.15))
     student: Stage = Stage(11000, 1600, 250, 32, 1e-3)
     expert_share: float = 0.15
-    faults: Faults = Faults(forget=0.7, misread=0.6, slip=0.15)
-    scope: Scope = Scope()
+    faults: Faults = field(default_factory=Faults)
+    scope: Scope = field(default_factory=Scope)
 
     @classmethod
     def quick(cls) -> Plan:
@@ -115,35 +116,27 @@ class Plan:
 
 def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
     """Write `teacher/`, `student/` and build_result.json into `out`; a stopped build is continued."""
-    started = time.monotonic()
     torch.set_num_threads(threads)
     work = out / "work"
     _claim(work, plan)
-    world = PocketWorld(train=_TRAIN_TASKS)
-    tokenizer = _tokenizer(work / _TOKENIZER, world, plan, say)
-    school = _School(work, world, tokenizer, plan, say)
+    tokenizer = _tokenizer(work / _TOKENIZER, plan, say)
+    school = _School(work, tokenizer, plan, say)
     school.train("short", plan.short, expert, None)
     school.train("base", plan.base, expert, "short")
     school.train("teacher", plan.teacher, expert, "base")
     school.train("student", plan.student, mixed(plan.expert_share, expert, sloppy(plan.faults)), "base")
-    measured: dict[str, Any] = {}
-    for name in ("teacher", "student"):
+    for name in _MODELS:
         _publish(work / name, out / name)
-        say(f"{name}: measuring")
-        measured[name] = measure(out / name, plan.scope, threads)
-        say(f"{name}: {_success_line(measured[name])}")
     result = {
         "actfirst": __version__,
         "torch": torch.__version__,
         "threads": threads,
-        "world": world.fingerprint,
         "plan": asdict(plan),
         "vocabulary": len(tokenizer),
         "parameters": _parameters(out / "student"),
         "tokens": school.lengths(),
         "stages": {name: _read(work / name / _STAGE) for name in ("short", "base", "teacher", "student")},
-        "models": measured,
-        "seconds": round(time.monotonic() - started, 1),
+        "models": {name: _measured(work / name, out / name, plan, threads, say) for name in _MODELS},
     }
     write_json(out / RESULT_FILE, result)
     shutil.rmtree(work)
@@ -153,60 +146,45 @@ def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
 class _School:
     """Trains stage after stage; what is finished is on disk and not done again."""
 
-    def __init__(
-        self, work: Path, world: PocketWorld, tokenizer: PreTrainedTokenizerFast, plan: Plan, say: Say
-    ) -> None:
+    def __init__(self, work: Path, tokenizer: PreTrainedTokenizerFast, plan: Plan, say: Say) -> None:
         self._work = work
-        self._world = world
         self._tokenizer = tokenizer
         self._shape = plan.shape
         self._say = say
         self._encoder = Encoder(PromptEncoder(tokenizer), PROMPT_LIMIT)
 
     def train(self, name: str, stage: Stage, demonstrator: Demonstrator, origin: str | None) -> None:
-        """Train `name` from scratch or from the model of stage `origin`."""
+        """Train `name` from scratch, or from the model of stage `origin`."""
         folder = self._work / name
         if (folder / _STAGE).is_file():
             self._say(f"{name}: already trained")
             return
         self._say(f"{name}: writing demonstrations")
-        examples = [e for e in self._examples(stage, demonstrator) if e.length <= stage.longest]
-        if origin is None:
-            torch.manual_seed(0)
-            model = Qwen3ForCausalLM(_config(self._shape, self._tokenizer))
-        else:
-            model = Qwen3ForCausalLM.from_pretrained(self._work / origin, dtype=torch.float32)
-        result = fine_tune(
-            model, examples, _settings(stage), folder=folder, on_step=_Reporter(name, stage.steps, self._say)
+        started = time.monotonic()
+        pairs = demonstrations(
+            stage.first, stage.walks, demonstrator, stage.shares, self._encoder, per_walk=_PER_WALK
         )
+        examples = [pair for pair in pairs if pair.length <= stage.longest]
+        written = time.monotonic() - started
+        model = _new_model(self._shape, self._tokenizer) if origin is None else _load(self._work / origin)
+        progress = _Progress(name, stage.steps, self._say)
+        result = fine_tune(model, examples, _settings(stage), folder=folder, on_step=progress)
         model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        write_json(folder / _STAGE, _summary(result, examples))
+        write_json(folder / _STAGE, _summary(result, examples, written))
 
     def lengths(self) -> dict[str, float]:
         """Mean tokens of prompts and responses over mixed walks, by mode."""
         found: dict[str, float] = {}
-        tasks = self._world.tasks("unseen")[:60]
         for mode in Mode:
             shares = Shares(float(mode is Mode.NEXT_ACTION), float(mode is Mode.INVERSE_DYNAMICS))
-            pairs = list(
-                demonstrations(
-                    self._world, tasks, expert, shares, self._encoder, per_walk=_PER_WALK, seed="lengths"
-                )
-            )
-            found[f"{mode.value}_prompt"] = round(fmean(len(pair.prompt_ids) for pair in pairs), 1)
-            found[f"{mode.value}_response"] = round(fmean(len(pair.response_ids) for pair in pairs), 1)
+            pairs = list(demonstrations(0, 60, expert, shares, self._encoder, per_walk=_PER_WALK))
+            found[f"{mode.value} prompt"] = round(fmean(len(pair.prompt_ids) for pair in pairs), 1)
+            found[f"{mode.value} response"] = round(fmean(len(pair.response_ids) for pair in pairs), 1)
         return found
 
-    def _examples(self, stage: Stage, demonstrator: Demonstrator) -> Iterator[Example]:
-        tasks = self._world.tasks("train")[stage.first : stage.first + stage.walks]
-        seed = f"stage at {stage.first}"
-        return demonstrations(
-            self._world, tasks, demonstrator, stage.shares, self._encoder, per_walk=_PER_WALK, seed=seed
-        )
 
-
-class _Reporter:
+class _Progress:
     """Says now and then how far a stage is."""
 
     def __init__(self, name: str, steps: int, say: Say) -> None:
@@ -219,9 +197,8 @@ class _Reporter:
         self._tokens += step.tokens
         self._seconds += step.seconds
         done = step.step + 1
-        if done % 50 == 0 or done == self._steps:
-            rate = self._tokens / self._seconds
-            loss = fmean(self._losses[-50:])
+        if done % _TELL == 0 or done == self._steps:
+            rate, loss = self._tokens / self._seconds, fmean(self._losses[-_TELL:])
             self._say(f"{self._name}: update {done} of {self._steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
 
 
@@ -234,34 +211,101 @@ def _claim(work: Path, plan: Plan) -> None:
         write_json(path, made)
     elif _read(path) != made:
         raise ConfigError(
-            f"{work} holds an unfinished build of another plan; remove it, or choose another --out"
+            f"{work} holds an unfinished build of another plan; remove it, or choose another folder"
         )
 
 
-def _tokenizer(folder: Path, world: PocketWorld, plan: Plan, say: Say) -> PreTrainedTokenizerFast:
+def _tokenizer(folder: Path, plan: Plan, say: Say) -> PreTrainedTokenizerFast:
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
-        train_tokenizer(_texts(world, plan)).save_pretrained(folder)
+        train_tokenizer(_texts(plan)).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
-def _texts(world: PocketWorld, plan: Plan) -> Iterator[str]:
+def _texts(plan: Plan) -> Iterator[str]:
     """What the models will read and write."""
-    templates = TEMPLATE_SETS[world.rules]
-    careless = sloppy(plan.faults)
+    rng = Random("pocket vocabulary")
+    templates = TEMPLATE_SETS["alfworld"]
+    demonstrators = (expert, sloppy(plan.faults))
     yield early_stop()
-    for visits in walks(world, world.tasks("train")[: plan.vocabulary_walks], "tokenizer"):
+    for visits in walks(0, plan.vocabulary_walks):
         for visit in visits:
-            context = visit.context
-            yield render(templates, Mode.FULL, context, len(context.history))
+            yield render(templates, Mode.FULL, visit.context, len(visit.context.history))
             yield visit.after.text
-            yield response_text(expert(context))
+            yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
+
+
+def _new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    torch.manual_seed(0)
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=shape.hidden,
+            intermediate_size=shape.mlp,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=1,
+            head_dim=shape.head_dim,
+            max_position_embeddings=MAX_POSITIONS,
+            tie_word_embeddings=True,
+            initializer_range=0.04,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def _load(folder: Path) -> PreTrainedModel:
+    return Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def _settings(stage: Stage) -> SftSettings:
+    # Micro-batches of this size keep the activations of a small model in the cache.
+    return SftSettings(
+        steps=stage.steps,
+        batch_size=stage.batch_size,
+        learning_rate=stage.learning_rate,
+        schedule=stage.schedule,
+        final_rate=stage.final_rate,
+        prompt_weight=stage.prompt_weight,
+        weight_decay=0.1,
+        token_budget=2048,
+    )
+
+
+def _summary(result: SftResult, examples: Sequence[Example], written: float) -> dict[str, float]:
+    return {
+        "examples": len(examples),
+        "tokens": result.tokens,
+        "first_loss": round(fmean(result.losses[:_TELL]), 4),
+        "last_loss": round(fmean(result.losses[-_TELL:]), 4),
+        "seconds_demonstrations": round(written, 1),
+        "seconds_training": round(result.seconds, 1),
+    }
 
 
 def _publish(source: Path, target: Path) -> None:
     """The checkpoint as it ships: 16-bit weights, tokenizer, nothing else."""
-    model = Qwen3ForCausalLM.from_pretrained(source, dtype=torch.bfloat16)
     if target.exists():
         shutil.rmtree(target)
-    model.save_pretrained(target)
+    _load(source).to(torch.bfloat16).save_pretrained(target)
     AutoTokenizer.from_pretrained(source).save_pretrained(target)
+
+
+def _measured(work: Path, folder: Path, plan: Plan, threads: int, say: Say) -> dict[str, Any]:
+    path = work / _MEASURED
+    if not path.is_file():
+        say(f"{folder.name}: measuring")
+        write_json(path, measure(folder, plan.scope, threads))
+    return _read(path)
+
+
+def _parameters(folder: Path) -> int:
+    return sum(parameter.numel() for parameter in _load(folder).parameters())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content

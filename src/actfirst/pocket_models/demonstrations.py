@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -46,9 +46,9 @@ _PER_WORLD = 24
 class Faults:
     """How often the sloppy demonstrator fails, per turn: to remember, to read the task, to do as it thought."""
 
-    forget: float = 0.5
-    misread: float = 0.4
-    slip: float = 0.1
+    forget: float = 0.7
+    misread: float = 0.6
+    slip: float = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def walks(first: int, count: int) -> Iterator[list[Visit]]:
     """Walks of mixed quality, one per task: the expert with more or fewer random actions, and sloppy ones."""
     for world, task in houses(first, count):
         rng = Random(f"pocket walk {world.seed} {task.id}")
-        faults = Faults(slip=rng.choice((0.1, 0.5, 1.0)))
+        faults = Faults(0.5, 0.4, slip=rng.choice((0.1, 0.5, 1.0)))
         policy = mixed(rng.choice((1.0, 1.0, 0.8, 0.5)), expert, sloppy(faults))
         yield list(walk(world, task, policy, rng))
 

@@ -9,10 +9,11 @@ next-action prediction?
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from actfirst.acting import Guided, NextAction, Plan, Policy, ThinkThenAct
 from actfirst.alignment import RULES, Carry, Transition
@@ -149,3 +150,23 @@ def _aligned(world: PocketWorld, task: Task, reference: Reference, turn: int, ac
     following = reference.steps[turn].action if turn < len(reference.steps) else None
     transition = Transition(before, action or "", environment.step(action or ""), step, following)
     return RULES[world.rules].check(transition, Carry()).aligned
+
+
+COLUMNS = ("model", "acting", "seen SR %", "unseen SR %", "rounds", "tokens per turn")
+
+
+def rows(models: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """A table of measurements: one row for each model and way of acting."""
+    table: list[tuple[str, ...]] = []
+    for model, measured in models.items():
+        for way, splits in measured["success"].items():
+            unseen = splits["unseen"]
+            tokens = unseen["response_tokens"] or unseen["action_tokens"]
+            rates = [_with_deviation(splits[split]) for split in ("seen", "unseen")]
+            table.append((model, way, *rates, f"{unseen['rounds']:.1f}", f"{tokens:.1f}"))
+    return table
+
+
+def _with_deviation(success: Mapping[str, Any]) -> str:
+    deviation = success["deviation"]
+    return f"{success['success_rate']:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")

@@ -1,4 +1,8 @@
-"""Where the time of a run goes. Stages are those of the thread of control; training time excludes evaluation."""
+"""Where the time of a run goes.
+
+Training time is the paper's: from launch to the end, all of it but evaluation. Stages are those of the loop; what
+lies between them (loading, writing lines) is training time too.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,14 @@ EVALUATION = "evaluation"
 
 
 class StageClock:
-    """Accumulates seconds by stage; carries over when a run is resumed."""
+    """Accumulates seconds by stage and in all; both carry over when a run is resumed."""
 
-    def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, seconds: Mapping[str, float] | None = None, elapsed: float = 0.0, begun: float | None = None
+    ) -> None:
         self.seconds: dict[str, float] = dict(seconds or {})
+        self._carried = elapsed
+        self._begun = time.monotonic() if begun is None else begun
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -24,5 +32,9 @@ class StageClock:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
 
     @property
+    def elapsed(self) -> float:
+        return self._carried + time.monotonic() - self._begun
+
+    @property
     def training(self) -> float:
-        return sum(seconds for name, seconds in self.seconds.items() if name != EVALUATION)
+        return self.elapsed - self.seconds.get(EVALUATION, 0.0)

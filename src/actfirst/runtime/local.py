@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,40 +12,33 @@ from typing import TYPE_CHECKING, TypeVar
 from actfirst.acting import Policy, Progress
 from actfirst.config.load import dump_toml
 from actfirst.config.models import Config
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
+from actfirst.engines.base import Engine
+from actfirst.errors import CheckpointError
+from actfirst.evaluate.protocol import Evaluator
 from actfirst.methods import METHODS, ResponseTiming
 from actfirst.records import TurnSample, UpdateStats
-from actfirst.references.base import NoReferences
 from actfirst.rollout.collect import Collector
 from actfirst.runtime import loop
 from actfirst.runtime.buffer import SampleBuffer
 from actfirst.runtime.clock import StageClock
-from actfirst.runtime.model_folder import resolve_model
-from actfirst.runtime.parts import (
-    Stage,
-    open_encoder,
-    open_engine,
-    open_references,
-    open_stage,
-    quiet_libraries,
-)
+from actfirst.runtime.parts import open_engine
+from actfirst.runtime.prepare import Prepared, prepare
 from actfirst.runtime.rollouts import RolloutStream
-from actfirst.runtime.start_up import check_limits, check_tokenizers, prove_scoring
+from actfirst.runtime.start_up import prove_scoring
 from actfirst.runtime.stored_state import StoredState
-from actfirst.runtime.task_order import TaskOrder
 from actfirst.runtime.training import Evaluations, Training
 from actfirst.runtime.watch import Unwatched, Watcher
 from actfirst.teacher.scoring import EngineTeacher
 from actfirst.tracking.run_folder import RunFolder
 from actfirst.tracking.sinks import open_sinks
 
-Result = TypeVar("Result")
-
 if TYPE_CHECKING:
     import torch
 
     from actfirst.learning.checkpoint import Checkpoint
     from actfirst.learning.update import Learner
+
+Result = TypeVar("Result")
 
 
 def train(
@@ -55,82 +49,72 @@ def train(
 
 
 async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> dict[str, object]:
-    models = _checked_models(config)  # before a folder is made: a refused run leaves nothing behind
+    begun = time.monotonic()
+    parts = prepare(config)
     run_folder = RunFolder.open(folder) if resume else RunFolder.create(folder, dump_toml(config))
+    opened: list[Engine] = []
     try:
-        run = build(config, models, run_folder, watcher)
+        run = build(parts, run_folder, watcher, opened, begun)
     except BaseException:
+        for engine in opened:
+            await engine.close()
         run_folder.close()
         raise
     return await loop.train(run)
 
 
-def _checked_models(config: Config) -> tuple[Path, Path]:
-    """The folders of student and teacher, which fit each other and the limits."""
-    quiet_libraries()
-    student = resolve_model(config.models.student, "models.student")
-    teacher = resolve_model(config.models.teacher, "models.teacher")
-    check_tokenizers(student, teacher)
-    check_limits(config, student, teacher)
-    return student, teacher
-
-
-def build(config: Config, models: tuple[Path, Path], folder: RunFolder, watcher: Watcher) -> Training:
-    """All parts of a run, as the folder's newest valid checkpoint left them, or new."""
-    student, teacher = models
+def build(parts: Prepared, folder: RunFolder, watcher: Watcher, opened: list[Engine], begun: float) -> Training:
+    """The run as the folder's newest valid checkpoint left it, or new. Engines are listed in `opened` at once."""
+    config, stage = parts.config, parts.stage
     state, checkpoint = _stored_state(folder)
     folder.rewind(state.offsets)
-    learner = _open_learner(config, student, checkpoint, folder)
-    engine = open_engine(config.engine, checkpoint.model if checkpoint else student, learner.version)
-    teacher_engine = open_engine(config.teacher, teacher)
-    stage, encoder, method = (
-        open_stage(config.environment),
-        open_encoder(student),
-        METHODS[config.rollout.method],
-    )
-    acting = stage.policy(engine, encoder, config.rollout.generation)
-    rollouts = RolloutStream(
-        _collector(config, stage, acting, EngineTeacher(teacher_engine)),
-        TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
-        lambda index: Progress(index, learner.version, config.run.updates),
-        overlap=config.rollout.overlap,
-        delivered=state.delivered,
-        expected_contexts=state.expected_contexts,
-        on_episode=watcher.episode,
-    )
-    settings = config.evaluation
+    learner = _open_learner(config, parts.student, checkpoint, folder)
+    model = checkpoint.model if checkpoint else parts.student
+    opened.append(engine := open_engine(config.engine, model, learner.version))
+    opened.append(teacher := open_engine(config.teacher, parts.teacher))
+    acting = stage.policy(engine, parts.encoder, config.rollout.generation)
+    folder.log(f"started at update {learner.version} of {config.run.updates}")
 
     async def shut_down() -> None:
         await engine.close()
-        await teacher_engine.close()
+        await teacher.close()
         await stage.pool.close()
         learner.close()
 
     return Training(
         config=config,
-        title=f"{method.title} on {stage.world.name}",
+        title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
         folder=folder,
         learner=learner,
         engine=engine,
-        teacher_engine=teacher_engine,
+        teacher_engine=teacher,
         buffer=SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples),
-        rollouts=rollouts,
-        evaluations=Evaluations(
-            Evaluator(stage.pool, stage.rules, stage.world.turn_limit, settings.batch_tasks),
-            choose_tasks(stage.world, settings.splits, settings.tasks_per_split),
-            stage.policy(engine, encoder, settings.generation),
-            stage.policy(teacher_engine, encoder, settings.generation),
+        rollouts=RolloutStream(
+            _collector(parts, acting, EngineTeacher(teacher)),
+            parts.order,
+            lambda index: Progress(index, learner.version, config.run.updates),
+            overlap=config.rollout.overlap,
+            delivered=state.delivered,
+            expected_contexts=state.expected_contexts,
+            on_episode=watcher.episode,
         ),
-        clock=StageClock(state.seconds),
+        evaluations=Evaluations(
+            Evaluator(stage.pool, stage.rules, stage.world.turn_limit, config.evaluation.batch_tasks),
+            parts.evaluated,
+            stage.policy(engine, parts.encoder, config.evaluation.generation),
+            stage.policy(teacher, parts.encoder, config.evaluation.generation),
+        ),
+        clock=StageClock(state.seconds, state.elapsed, begun),
         watcher=watcher,
         sinks=open_sinks(config.tracking.sinks, folder.path),
-        prove=lambda: prove_scoring(acting, teacher_engine, config.engine.dtype),
+        prove=lambda: prove_scoring(acting, teacher, config.engine.dtype),
         shut_down=shut_down,
         history=list(state.evaluations),
     )
 
 
-def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeacher) -> Collector:
+def _collector(parts: Prepared, acting: Policy, teacher: EngineTeacher) -> Collector:
+    config, stage = parts.config, parts.stage
     method = METHODS[config.rollout.method]
     admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
     # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
@@ -142,9 +126,7 @@ def _collector(config: Config, stage: Stage, acting: Policy, teacher: EngineTeac
         teacher=teacher,
         pool=stage.pool,
         rules=stage.rules,
-        references=(
-            open_references(stage, config.references) if method.acting.needs_reference else NoReferences()
-        ),
+        references=parts.references,
         turn_limit=stage.world.turn_limit,
         seed=config.run.seed,
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
@@ -158,6 +140,11 @@ def _stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
     found = latest_valid(folder.checkpoints)
     for reason in found.rejected:
         folder.log(f"passed over a broken checkpoint: {reason}")
+    if found.checkpoint is None and found.rejected:
+        raise CheckpointError(
+            f"no checkpoint of {folder.path} is whole ({found.rejected[0]}); start a new run, or remove "
+            f"{folder.checkpoints} to begin this one again from update 0"
+        )
     if found.checkpoint is None:
         return StoredState(), None
     stored = found.checkpoint

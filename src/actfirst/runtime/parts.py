@@ -64,14 +64,13 @@ def walkthrough_world(stage: Stage) -> WalkthroughWorld:
 
 
 def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:
-    """An engine over a checkpoint folder. A teacher's engine only scores, so its cap is of no matter."""
+    """An engine over a checkpoint folder."""
     import torch
 
     from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
 
-    cap = settings.max_concurrency if isinstance(settings, EngineSection) else 64
     options = EmbeddedOptions(
-        max_concurrency=cap,
+        max_concurrency=settings.max_concurrency,
         max_prefill_tokens=settings.max_prefill_tokens,
         prefix_caching=settings.prefix_caching,
         dtype=settings.dtype,
@@ -91,4 +90,6 @@ def quiet_libraries() -> None:
 def open_encoder(model: Path) -> PromptEncoder:
     from transformers import AutoTokenizer
 
+    if not (model / "tokenizer.json").is_file():
+        raise ConfigError(f"{model} has no tokenizer.json: copy the model's tokenizer files there")
     return PromptEncoder(AutoTokenizer.from_pretrained(str(model)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 from actfirst.acting import Progress
 from actfirst.records import Episode
 from actfirst.rollout.collect import Collector, RolloutBatch
+from actfirst.rollout.together import cancelled
 from actfirst.runtime.task_order import TaskOrder
 
 
@@ -38,8 +38,8 @@ class RolloutStream:
         self.delivered = delivered
         self.expected_contexts = expected_contexts
 
-    async def next(self, *, more: bool = True) -> RolloutBatch:
-        """The next completed batch. `more` False says that no further one will be asked for."""
+    async def next(self) -> RolloutBatch:
+        """The next completed batch."""
         ahead = self._ahead or self._start(self.delivered)
         self._ahead = ahead
         batch = await ahead
@@ -47,7 +47,7 @@ class RolloutStream:
         self.delivered += 1
         seen = float(batch.stats.contexts)
         self.expected_contexts = 0.5 * (self.expected_contexts + seen) if self.expected_contexts else seen
-        if self._overlap and more:
+        if self._overlap:
             self._ahead = self._start(self.delivered)
         return batch
 
@@ -57,10 +57,10 @@ class RolloutStream:
             await asyncio.wait([self._ahead])
 
     async def close(self) -> None:
+        """Drop the batch under way: nothing of it was delivered, so nothing of it is in the ledger."""
         if self._ahead is not None:
-            self._ahead.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await self._ahead
+            await cancelled([self._ahead])
+            self._ahead = None
 
     def _start(self, index: int) -> asyncio.Task[RolloutBatch]:
         work = self._collector.collect(

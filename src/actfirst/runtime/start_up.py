@@ -13,7 +13,7 @@ from pathlib import Path
 from actfirst.acting import Policy
 from actfirst.config.models import Config, Generation
 from actfirst.engines.base import Engine, Sampling
-from actfirst.errors import ConfigError, EngineError, TeacherError
+from actfirst.errors import CheckpointError, ConfigError, EngineError, TeacherError
 
 _PROBE = "Say what you would do next.\nYou are in the middle of a room. Looking around, you see a cabinet 1."
 _PROBE_TOKENS = 16
@@ -41,7 +41,7 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
 def check_limits(config: Config, student: Path, teacher: Path) -> None:
     """Refuse limits that a model's positions cannot hold."""
     for who, path in (("student", student), ("teacher", teacher)):
-        positions = json.loads((path / "config.json").read_text())["max_position_embeddings"]
+        positions = _positions(path)
         for key, limits in _limits(config):
             longest = limits.prompt_limit + max(limits.response_limit, limits.fast_limit)
             if longest > positions:
@@ -50,6 +50,15 @@ def check_limits(config: Config, student: Path, teacher: Path) -> None:
                     f"{positions} positions; lower {key}.prompt_limit to at most "
                     f"{positions - longest + limits.prompt_limit}"
                 )
+
+
+def _positions(path: Path) -> int:
+    try:
+        return int(json.loads((path / "config.json").read_text(encoding="utf-8"))["max_position_embeddings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path / 'config.json'} is not the configuration of a model ({error}); restore the checkpoint"
+        ) from error
 
 
 def _limits(config: Config) -> list[tuple[str, Generation]]:

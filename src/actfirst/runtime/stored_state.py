@@ -27,6 +27,7 @@ class TrainerState(BaseModel):
     ledger: dict[str, object]
     offsets: dict[str, int]
     seconds: dict[str, float]
+    elapsed: float
     evaluations: list[dict[str, object]]
 
 
@@ -40,6 +41,7 @@ class StoredState:
     samples: Sequence[TurnSample] = ()
     offsets: Mapping[str, int] = field(default_factory=lambda: dict(START))
     seconds: Mapping[str, float] = field(default_factory=dict)
+    elapsed: float = 0.0
     evaluations: Sequence[dict[str, object]] = ()
 
     @classmethod
@@ -60,5 +62,6 @@ class StoredState:
             samples,
             state.offsets,
             state.seconds,
+            state.elapsed,
             state.evaluations,
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from actfirst.acting import Policy
 from actfirst.config.models import Config
 from actfirst.engines.base import Engine, EngineStats
+from actfirst.errors import RolloutError
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.evaluate.results import Evaluation
 from actfirst.records import Episode, Task, TurnSample, UpdateStats
@@ -29,6 +30,9 @@ from actfirst.tracking.sinks import Sink
 
 if TYPE_CHECKING:
     import torch
+
+
+_BARREN_BATCHES = 3
 
 
 class TrainingLearner(Protocol):
@@ -75,6 +79,7 @@ class Training:
     prove: Callable[[], Awaitable[None]]
     shut_down: Callable[[], Awaitable[None]]
     history: list[dict[str, object]] = field(default_factory=list)
+    barren: int = 0
 
     @property
     def updates(self) -> int:
@@ -124,6 +129,9 @@ class Training:
         self.folder.append_episodes([episode_to_json(episode) for episode in batch.episodes])
         self.folder.append_metrics(line)
         self.watcher.batch(batch, line)
+        self.barren = 0 if batch.samples else self.barren + 1
+        if self.barren == _BARREN_BATCHES:
+            raise RolloutError(_why_barren(batch))
 
     def record(self, samples: Sequence[TurnSample], stats: UpdateStats) -> None:
         """Write down an update; the ledger must balance at every one."""
@@ -135,14 +143,13 @@ class Training:
             "training_seconds": self.clock.training,
             "stages": dict(self.clock.seconds),
             "mean_lag": sum(version - 1 - sample.version for sample in samples) / len(samples),
+            "max_lag": max(version - 1 - sample.version for sample in samples),
             "ledger": self.buffer.ledger.to_json(len(self.buffer)),
             "sample_ids": [sample.id for sample in samples],
             **asdict(stats),
         }
         self.folder.append_metrics(line)
-        numbers = {key: float(value) for key, value in line.items() if isinstance(value, (int, float))}
-        for sink in self.sinks:
-            sink.log(version, numbers)
+        self._log_to_sinks({**line, **stats.extra})
         self.watcher.update(line)
 
     async def evaluate_if_due(self) -> None:
@@ -156,6 +163,7 @@ class Training:
         if version % settings.every == 0 or version == self.updates:
             with self.clock.stage("checkpoint"):
                 await self.learner.save(self.buffer.samples, self.state(), settings.keep)
+            self.folder.log(f"checkpoint of update {version}")
 
     def state(self) -> dict[str, object]:
         """What a resumed run needs beside weights, optimiser and buffered samples."""
@@ -165,6 +173,7 @@ class Training:
             "ledger": self.buffer.ledger.to_json(len(self.buffer)),
             "offsets": self.folder.offsets(),
             "seconds": dict(self.clock.seconds),
+            "elapsed": self.clock.elapsed,
             "evaluations": self.history,
         }
 
@@ -194,16 +203,25 @@ class Training:
 
     async def close(self) -> None:
         self.watcher.close()
-        await self.rollouts.close()
+        try:
+            await self.rollouts.close()
+            for sink in self.sinks:
+                sink.close()
+        finally:
+            await self.shut_down()
+            self.folder.close()
+
+    def _log_to_sinks(self, values: Mapping[str, object]) -> None:
+        numbers = {key: float(value) for key, value in values.items() if isinstance(value, (int, float))}
         for sink in self.sinks:
-            sink.close()
-        await self.shut_down()
-        self.folder.close()
+            sink.log(self.learner.version, numbers)
 
     def _evaluated(self, who: str) -> bool:
         return any(entry["who"] == who for entry in self.history)
 
     async def _evaluate(self, who: str, policy: Policy) -> Evaluation:
+        if self.learner.version == self.updates:
+            await self.rollouts.close()  # what is under way will not be used any more
         with self.clock.stage("rollout"):
             await self.rollouts.settle()  # so that no rollout hides in the time of an evaluation
         tasks, seeds = self.evaluations.tasks, self.config.evaluation.seeds
@@ -224,5 +242,16 @@ class Training:
         }
         self.history.append(entry)
         self.folder.append_metrics({"type": "evaluation", **entry, "result": evaluation.to_json()})
+        self.folder.log(f"{who}: success rate {evaluation.overall.success_rate.mean:.2f} %")
+        self._log_to_sinks({f"{who}_success_rate": evaluation.overall.success_rate.mean})
         self.watcher.evaluated(who, evaluation, self.clock.training)
         return evaluation
+
+
+def _why_barren(batch: RolloutBatch) -> str:
+    errors = [episode.error for episode in batch.episodes if episode.error]
+    reasons = errors or [f"{count} x {reason}" for reason, count in batch.discarded.items()]
+    return (
+        f"{_BARREN_BATCHES} rollout batches in a row gave nothing to train on; the last one says: "
+        f"{reasons[0] if reasons else 'no context was visited'}. Mend that and continue with --resume"
+    )

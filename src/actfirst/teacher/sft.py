@@ -200,7 +200,7 @@ def _logits(model: PreTrainedModel, batch: _Batch, settings: SftSettings) -> tor
 
 
 def _autocast(settings: SftSettings) -> AbstractContextManager[None]:
-    return torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16")  # type: ignore[no-untyped-call]
+    return torch.autocast("cpu", torch.bfloat16, enabled=settings.precision == "bfloat16")
 
 
 def _update(

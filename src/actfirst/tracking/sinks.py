@@ -25,6 +25,12 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
+def check_sinks(names: Sequence[str]) -> None:
+    """Raise ConfigError if a sink's package is not installed."""
+    for name in names:
+        _require(name, name)
+
+
 def open_sinks(names: Sequence[str], folder: Path) -> list[Sink]:
     """The sinks of `tracking.sinks` for the run in `folder`; raises ConfigError if one is not installed."""
     return [SINKS[name](folder) for name in names]

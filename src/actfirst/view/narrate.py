@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from actfirst.acting import Actor, Move
+from actfirst.acting import Actor, Ending, Move
 from actfirst.alignment import TransitionRules
 from actfirst.prompts.parse import END_THINK, THINK
 from actfirst.records import ActionSource, Episode, Observation, TurnContext, Verdict
@@ -35,7 +35,10 @@ class Narrated:
         self._inner = inner
         self._rules = rules
 
-    async def act(self, context: TurnContext, seed: int) -> Move | None:
+    def finished(self, turn: int) -> bool:
+        return self._inner.finished(turn)
+
+    async def act(self, context: TurnContext, seed: int) -> Move | Ending:
         if context.turn == 1:
             title = "task"
             self._console.print(
@@ -45,7 +48,7 @@ class Narrated:
         self._console.print(Text(context.observation.text.strip()))
         started = time.monotonic()
         move = await self._inner.act(context, seed)
-        if move is not None:
+        if isinstance(move, Move):
             valid = self._rules.valid(move.action, context.observation)
             self._show(move, valid, time.monotonic() - started)
         return move

@@ -1,0 +1,43 @@
+"""`actfirst pocket build`: make the pocket models that ship with the package again, from nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actfirst.cli.console import print_note, print_table
+
+app = typer.Typer(help="The tiny models that ship with actfirst.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """The tiny models that ship with actfirst."""
+
+
+@app.command("build")
+def build(
+    out: Annotated[
+        Path, typer.Option("--out", help="Where teacher/, student/ and build_result.json go.")
+    ] = Path("pocket_models"),
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Go through every step in a minute or two; the models are of no use."),
+    ] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
+) -> None:
+    """Train the pocket teacher and student from nothing and measure them. A stopped build is continued.
+
+    \b
+    actfirst pocket build --out /tmp/pocket_models
+    actfirst train pocket models.student=/tmp/pocket_models/student models.teacher=/tmp/pocket_models/teacher
+    """
+    from actfirst.pocket_models.build import Plan
+    from actfirst.pocket_models.build import build as build_models
+    from actfirst.pocket_models.measure import COLUMNS, rows
+
+    result = build_models(out, Plan.quick() if quick else Plan(), print_note, threads=threads)
+    print_table(COLUMNS, rows(result["models"]))
+    print_note(f"written to {out}")

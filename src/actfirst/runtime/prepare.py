@@ -1,0 +1,57 @@
+"""Everything that can be refused before a run begins: models, limits, world, splits, references, services.
+
+A run that is refused here has written nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.config.models import Config
+from actfirst.evaluate.protocol import choose_tasks
+from actfirst.methods import METHODS
+from actfirst.prompts.tokens import PromptEncoder
+from actfirst.records import Task
+from actfirst.references.base import NoReferences, References
+from actfirst.runtime.model_folder import resolve_model
+from actfirst.runtime.parts import Stage, open_encoder, open_references, open_stage, quiet_libraries
+from actfirst.runtime.start_up import check_limits, check_tokenizers
+from actfirst.runtime.task_order import TaskOrder
+from actfirst.tracking.sinks import check_sinks
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run is made of, found and checked, with nothing under way yet."""
+
+    config: Config
+    student: Path
+    teacher: Path
+    encoder: PromptEncoder
+    stage: Stage
+    references: References
+    order: TaskOrder
+    evaluated: tuple[Task, ...]
+
+
+def prepare(config: Config) -> Prepared:
+    """Find and check all parts; raises the error that names what is wrong."""
+    quiet_libraries()
+    check_sinks(config.tracking.sinks)
+    student = resolve_model(config.models.student, "models.student")
+    teacher = resolve_model(config.models.teacher, "models.teacher")
+    check_tokenizers(student, teacher)
+    check_limits(config, student, teacher)
+    stage = open_stage(config.environment)
+    needed = METHODS[config.rollout.method].acting.needs_reference
+    return Prepared(
+        config=config,
+        student=student,
+        teacher=teacher,
+        encoder=open_encoder(student),
+        stage=stage,
+        references=open_references(stage, config.references) if needed else NoReferences(),
+        order=TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
+    )
