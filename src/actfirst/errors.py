@@ -31,6 +31,10 @@ class RunFolderError(ActfirstError):
     """A run folder that cannot be written or continued."""
 
 
+class UpdateError(ActfirstError):
+    """An update that was not made: the weights and the optimiser are as they were."""
+
+
 class EngineError(ActfirstError):
     """An inference engine that failed or was asked for something it cannot do."""
 

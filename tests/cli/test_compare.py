@@ -84,3 +84,18 @@ def test_a_wrong_method_is_one_message(made: list[str], capsys: pytest.CaptureFi
     assert shown.code == 2
     assert "did you mean actfirst?" in shown.err
     assert made == []
+
+
+def test_settings_without_a_method_are_refused(made: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = run(capsys, "compare", "run.updates=3")
+    assert (shown.code, made) == (2, [])
+    assert "name at least one method" in shown.err
+
+
+def test_recipes_of_different_runs_go_to_different_folders(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        recipe = Path("runs") / name / "config.toml"
+        recipe.parent.mkdir(parents=True)
+        recipe.write_text('extends = "pocket"\n')
+        assert run(capsys, "compare", "vanilla", "--seeds", "1", "--recipe", str(recipe)).code == 0
+        assert Path(f"runs/compare-{name}/compare.md").is_file()

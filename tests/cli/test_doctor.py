@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.doctor import Check, Finding, State, default, examine, extras, machine
+from actfirst.tracking.sinks import SINKS
 from tests.cli.runner import run
 from tests.cli.tiny_recipe import write_tiny_recipe
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -55,6 +56,22 @@ def test_a_check_that_raises_is_a_finding_and_the_rest_goes_on() -> None:
     assert findings[1].state is State.OK
 
 
+def test_an_extra_whose_check_raises_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(name: str) -> None:
+        raise ValueError(f"{name}.__spec__ is None")
+
+    monkeypatch.setattr(extras, "find_spec", explode)
+    shown = run(capsys, "doctor")
+    assert shown.code == 0
+    assert "wandb.__spec__ is None" in shown.out
+
+
+def test_extras_are_those_that_a_recipe_can_ask_for() -> None:
+    assert {extra.module for extra in extras.EXTRAS} == set(SINKS)
+
+
 def test_this_machine_can_be_examined() -> None:
     findings = list(examine(machine.CHECKS))
     assert [finding.name for finding in findings if finding.state is State.BROKEN] == []
@@ -79,14 +96,14 @@ def test_too_many_threads_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_missing_package_comes_with_the_command_that_installs_it() -> None:
-    extra = extras.Extra("Nothing", "no_such_module", ("nothing",), "nobody", "pip install nothing==1.0")
+    extra = extras.Extra("Nothing", "no_such_module", "nothing", "nobody", "pip install nothing==1.0")
     assert extras.package(extra) == Finding(
         "Nothing", State.MISSING, "not installed (for nobody)", "pip install nothing==1.0"
     )
 
 
 def test_an_installed_package_shows_its_version() -> None:
-    extra = extras.Extra("Rich", "rich", ("not-this-one", "rich"), "colours", "pip install rich")
+    extra = extras.Extra("Rich", "rich", "rich", "colours", "pip install rich")
     assert extras.package(extra).state is State.OK
     assert extras.package(extra).detail[0].isdigit()
 

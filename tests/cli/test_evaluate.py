@@ -66,7 +66,7 @@ def test_a_wrong_split_and_a_wrong_folder_are_one_message_each(
     model: str, recipe: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = run(capsys, "eval", model, "--recipe", recipe, "--splits", "moon")
-    assert shown.code == 1
+    assert shown.code == 2
     assert "no split 'moon'" in shown.err
     shown = run(capsys, "eval", "nowhere")
     assert shown.code == 2

@@ -54,5 +54,17 @@ def test_a_model_is_watched(
 
 def test_an_unknown_task_is_one_message(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "play", recipe, "--task", "moon")
-    assert shown.code == 1
+    assert shown.code == 2
     assert "ids look like pocket/train/000000" in shown.err
+
+
+def test_settings_are_replaced_like_everywhere(
+    recipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("1\n"))
+    shown = run(capsys, "play", recipe, "environment.turn_limit=1", "--task", "unseen/000001")
+    assert shown.code == 0
+    assert "not solved: 1 turn" in shown.out
+    shown = run(capsys, "play", recipe, 'evaluation.splits=["moon"]')
+    assert shown.code == 2
+    assert "no split 'moon'" in shown.err

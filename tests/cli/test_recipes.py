@@ -23,6 +23,15 @@ def test_show_prints_the_file_itself(capsys: pytest.CaptureFixture[str]) -> None
     assert run(capsys, "recipes", "show", "paper/base").out == recipe_text("paper/base")
 
 
+def test_show_takes_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('# mine\nextends = "pocket"\n')
+    assert run(capsys, "recipes", "show", str(mine)).out == mine.read_text()
+    shown = run(capsys, "recipes", "show", str(tmp_path / "gone.toml"))
+    assert shown.code == 2
+    assert "does not exist" in shown.err
+
+
 def test_show_resolved_prints_every_key(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "recipes", "show", "paper/webshop-4b", "--resolved").out
     assert shown == dump_toml(resolve("paper/webshop-4b"))

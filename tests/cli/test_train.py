@@ -160,13 +160,30 @@ class TestFailures:
         with pytest.raises(ZeroDivisionError, match="a bug"):
             main(["train", "pocket", "--run", "here"])
 
-    def test_a_result_that_cannot_be_written_is_an_error(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("file", ["no/such/folder/out.json", "."])
+    @pytest.mark.parametrize(
+        "command",
+        [
+            ("train", "pocket", "--run", "here"),
+            ("eval", "pocket:student"),
+            ("compare", "vanilla"),
+            ("doctor",),
+            ("references", "build", "pocket", "here.jsonl"),
+        ],
+    )
+    def test_a_result_that_cannot_be_written_is_refused_before_the_work_starts(
+        self,
+        command: tuple[str, ...],
+        file: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
-        install(monkeypatch)
-        shown = run(capsys, "train", "pocket", "--run", "here", "--json", "no/such/folder/out.json")
-        assert shown.code == 1
-        assert "no/such/folder/out.json" in shown.err
+        runtime = install(monkeypatch)
+        shown = run(capsys, *command, "--json", file)
+        assert shown.code == 2
+        assert f"--json {file}" in shown.err
+        assert runtime.calls == []
+        assert list(Path().iterdir()) == []
 
 
 def test_the_dry_run_of_a_paper_preset_shows_the_papers_constants(capsys: pytest.CaptureFixture[str]) -> None:

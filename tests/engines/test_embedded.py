@@ -225,6 +225,23 @@ class TestCheckpoints:
         with pytest.raises(EngineError, match=tmp_path.name):
             EmbeddedEngine.from_pretrained(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("config.json", b'{"model_type": "qwen3"'),
+            ("config.json", b'{"model_type": "qwen3"}'),
+            ("config.json", b"[]"),
+            ("tokenizer.json", b"{"),
+            ("model.safetensors", None),
+        ],
+    )
+    def test_a_broken_file_is_named(self, name: str, content: bytes | None, tmp_path: Path) -> None:
+        folder = make_tiny_checkpoint(tmp_path / "model")
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-100] if content is None else content)
+        with pytest.raises(EngineError, match=f"{path} "):
+            EmbeddedEngine.from_pretrained(folder, EmbeddedOptions())
+
 
 class TestThread:
     async def test_an_exception_in_a_step_fails_everything_with_its_cause(

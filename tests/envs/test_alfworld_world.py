@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.config.models import AlfworldEnvironment
 from actfirst.envs.alfworld.engine import Engine
 from actfirst.envs.alfworld.solver import solve
 from actfirst.envs.alfworld.world import KINDS, AlfworldWorld
 from actfirst.envs.pocket.world import PocketWorld
+from actfirst.envs.registry import open_world
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Task
 from tests.envs import published
@@ -163,3 +165,8 @@ class TestPublishedContract(EnvironmentContract):
     @pytest.fixture
     def world(self) -> AlfworldWorld:
         return AlfworldWorld(published.unpacked())
+
+
+def test_a_recipe_may_name_the_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert open_world(AlfworldEnvironment(folder="~/json_2.1.1")).splits() == ("train", "valid_unseen")

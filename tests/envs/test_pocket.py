@@ -17,7 +17,7 @@ from actfirst.envs.pocket.catalogue import OBJECTS, OPENABLE, RECEPTACLE_TYPES, 
 from actfirst.envs.pocket.generate import KINDS, PLAN_LENGTH, SENTENCES, make_file
 from actfirst.envs.pocket.layout import Size, layouts
 from actfirst.envs.pocket.world import PocketWorld
-from actfirst.errors import EnvironmentFailure, TaskError
+from actfirst.errors import ConfigError, EnvironmentFailure, TaskError
 from actfirst.records import Observation, Pair, Task, TurnContext
 from tests.envs.contract import EnvironmentContract
 
@@ -124,6 +124,28 @@ def test_unseen_layouts_have_furniture_that_no_training_layout_has() -> None:
 def test_a_size_that_leaves_no_choice_is_refused() -> None:
     with pytest.raises(EnvironmentFailure, match="size r2-2"):
         make_file(0, Size(receptacles=(2, 2)), "train", 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (Size(objects=(200, 300)), r"environment\.objects = \[200, 300\]: houses hold at most 24 objects"),
+        (
+            Size(receptacles=(10, 15)),
+            r"environment\.receptacles = \[10, 15\]: houses hold at most 14 receptacles",
+        ),
+    ],
+)
+def test_a_size_that_no_house_can_have_is_refused(size: Size, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PocketWorld(size=size)
+
+
+def test_the_largest_size_is_given_in_full() -> None:
+    size = Size(receptacles=(14, 14), objects=(56, 56))
+    world = PocketWorld(size=size, train=6)
+    for task in world.tasks("train"):
+        assert (len(world.game(task).location_of), len(world.game(task).object_type)) == (14, 56)
 
 
 def test_the_catalogue_only_names_known_receptacles() -> None:

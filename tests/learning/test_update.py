@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from actfirst.errors import CheckpointError
+from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.loss import LossConfig
-from actfirst.learning.samples import UpdateError
 from actfirst.learning.update import Learner, LearnerOptions
 from actfirst.records import TurnSample
 from tests.learning.making import VOCABULARY, make_samples, paper_loss, plain_logprobs, plain_model
+from tests.support.tiny_models import make_tiny_checkpoint
 
 OPTIONS = LearnerOptions(threads=1)
 UNUSED = VOCABULARY + 1  # a token that no sample holds
@@ -126,10 +126,14 @@ def test_a_response_without_supervised_tokens_still_counts_in_the_batch_size(qwe
     assert torch.allclose(gradient(qwen3, [*samples[:3], empty]), expected, atol=1e-6)
 
 
+def copy_of(learner: Learner) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in learner.weights().items()}
+
+
 def test_a_student_that_is_its_own_teacher_does_not_move(qwen3: Path) -> None:
     samples = [replace(s, teacher_logprobs=s.behaviour_logprobs) for s in on_policy(qwen3, make_samples(6))]
     learner = Learner(qwen3, replace(OPTIONS, weight_decay=0.0))
-    before = learner.weights(copy=True)
+    before = copy_of(learner)
     stats = learner.update(samples)
     assert (stats.loss, stats.reverse_kl, stats.grad_norm) == (0.0, 0.0, 0.0)
     assert all(torch.equal(before[name], value) for name, value in learner.weights().items())
@@ -179,9 +183,9 @@ def test_version_counts_updates_and_weights_have_hugging_face_names(checkpoint: 
     assert set(learner.weights()) == set(plain_model(checkpoint).state_dict())
 
 
-def test_weights_are_views_unless_a_copy_is_asked_for(qwen3: Path) -> None:
+def test_weights_change_with_the_next_update(qwen3: Path) -> None:
     learner = Learner(qwen3, replace(OPTIONS, lr=1e-2))
-    views, copy = learner.weights(), learner.weights(copy=True)
+    views, copy = learner.weights(), copy_of(learner)
     learner.update(make_samples(2))
     assert torch.equal(views["model.norm.weight"], learner.weights()["model.norm.weight"])
     assert not torch.equal(copy["model.norm.weight"], learner.weights()["model.norm.weight"])
@@ -220,7 +224,7 @@ def broken(sample: TurnSample, fault: str) -> TurnSample:
 )
 def test_an_unusable_sample_refuses_the_update_and_is_named(qwen3: Path, fault: str) -> None:
     learner, samples = Learner(qwen3, OPTIONS), make_samples(3)
-    before = learner.weights(copy=True)
+    before = copy_of(learner)
     with pytest.raises(UpdateError, match=f"1 of 3 samples.*sample-1: .*{fault}"):
         learner.update([samples[0], broken(samples[1], fault), samples[2]])
     assert (learner.version, learner.state().optimizer) == (0, {})
@@ -260,3 +264,20 @@ def test_only_the_sample_at_fault_is_named(llama: Path) -> None:
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.json"):
         Learner(tmp_path, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b"{"),
+        ("config.json", b'{"model_type": "qwen3"}'),
+        ("config.json", b'{"model_type": "nothing"}'),
+        ("model.safetensors", None),
+    ],
+)
+def test_a_broken_checkpoint_is_refused_by_name(name: str, content: bytes | None, tmp_path: Path) -> None:
+    folder = make_tiny_checkpoint(tmp_path / "model")
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-100] if content is None else content)
+    with pytest.raises(CheckpointError, match=str(folder)):
+        Learner(folder, OPTIONS)

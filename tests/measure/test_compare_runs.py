@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -137,3 +139,31 @@ class TestRuns:
         planned = plan_runs(["vanilla"], "pocket", [], 1, tmp_path / "out")
         with pytest.raises(KeyboardInterrupt):
             self.make(planned)
+
+    def test_a_request_to_end_ends_the_run_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        waiting = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("begun", flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted", file=open(sys.argv[1], "w"))
+"""
+        told = tmp_path / "told"
+        monkeypatch.setattr(compare_runs, "_COMMAND", (sys.executable, "-c", waiting, str(told)))
+        planned = plan_runs(["vanilla"], "pocket", [], 1, tmp_path / "out")
+        before = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            make_runs(planned, "pocket", lambda run, place, line: os.kill(os.getpid(), signal.SIGTERM))
+        assert told.read_text() == "interrupted\n"
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    def test_a_folder_that_cannot_be_made_is_named(self) -> None:
+        planned = plan_runs(["vanilla"], "pocket", [], 1, Path("/proc/x"))
+        with pytest.raises(RunFolderError, match="cannot write /proc/x"):
+            self.make(planned)
+
+
+def test_runs_are_made_by_the_command_itself() -> None:
+    assert compare_runs._COMMAND == (sys.executable, "-m", "actfirst", "train")

@@ -8,7 +8,7 @@ import pytest
 
 from actfirst.alignment import RULES, Carry, Transition
 from actfirst.envs.pocket.world import PocketWorld
-from actfirst.errors import ReferenceStoreError
+from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
 from actfirst.references.build import build_store
 from actfirst.references.replay import replay
@@ -81,3 +81,26 @@ def test_actions_after_the_end_of_an_episode_are_an_error_of_the_list() -> None:
     actions = [*WORLD.game(task).walkthrough, "look"]
     with pytest.raises(ReferenceStoreError, match="goes on after the episode ended"):
         replay(WORLD.open(), task, actions, "test")
+
+
+@pytest.mark.parametrize("notes", [b"milk, eggs", b"milk\neggs", b'{"format": 1}\n{"half'])
+def test_a_foreign_file_is_refused_and_not_touched(notes: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(notes)
+    with pytest.raises(ReferenceStoreError, match="not a reference file"):
+        build_store(WORLD, WORLD.tasks("train"), path)
+    assert path.read_bytes() == notes
+
+
+def test_a_header_that_lost_its_end_is_written_again(store: Path) -> None:
+    whole = store.read_bytes()
+    store.write_bytes(whole.partition(b"\n")[0])
+    build_store(WORLD, WORLD.tasks("train"), store)
+    assert store.read_bytes() == whole
+
+
+@pytest.mark.parametrize("place", ["/proc/x/y", "/dev/full", "."])
+def test_a_place_that_cannot_be_written_is_named(place: str, tmp_path: Path) -> None:
+    path = tmp_path if place == "." else Path(place)
+    with pytest.raises((RunFolderError, ReferenceStoreError), match=str(path)):
+        build_store(WORLD, WORLD.tasks("train"), path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, write_result
+from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
     from actfirst.measure.compare_runs import PlannedRun, Progress
@@ -29,7 +29,10 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where the runs go. Default: runs/compare-RECIPE.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the result to this file.", callback=check_result_file),
+    ] = None,
 ) -> None:
     """Run methods side by side and compare success, time, tokens and reference alignment.
 
@@ -42,6 +45,7 @@ def compare(
     """
     from rich.console import Console
 
+    from actfirst.config.recipe_files import short_name
     from actfirst.measure.compare_runs import collect, make_runs, plan_runs
     from actfirst.measure.compare_table import markdown
     from actfirst.tracking.files import write_atomically, write_json
@@ -49,7 +53,7 @@ def compare(
     from actfirst.view.tables import print_comparison
 
     methods, overrides = split_arguments(arguments)
-    folder = out or Path("runs") / f"compare-{Path(recipe.removesuffix('.toml')).name}"
+    folder = out or Path("runs") / f"compare-{short_name(recipe)}"
     planned = plan_runs(methods, recipe, overrides, seeds, folder)
     try:
         with _progress(len(planned)) as progress:

@@ -29,6 +29,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def check_result_file(path: Path | None) -> Path | None:
+    """Called by `--json` before the work starts: a result of hours must have a place to go."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        from actfirst.errors import ConfigError
+
+        fault = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
+        raise ConfigError(f"--json {path} {fault}; name a file in a folder that exists")
+    return path
+
+
 def write_result(path: Path | None, result: Mapping[str, object]) -> None:
     """What `--json FILE` does: write the result of a command as JSON; nothing if no file was asked for."""
     if path is None:

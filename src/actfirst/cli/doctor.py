@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.console import write_result
+from actfirst.cli.console import check_result_file, write_result
 
 
 def doctor(
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
+    ] = None,
 ) -> None:
     """Check this machine: Python, torch, memory, the shipped models, the engine, the pocket world, and extras.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actfirst.cli.acts import Act, plan_of
-from actfirst.cli.console import print_note, write_result
+from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
     from actfirst.config.models import Config
@@ -41,7 +41,10 @@ def evaluate(
     tasks: Annotated[int | None, typer.Option(min=0, help="Tasks per split; 0 for all.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")] = None,
     act: Annotated[Act, typer.Option(help="direct and guided are for measurements only.")] = Act.THINK,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the result to this file.", callback=check_result_file),
+    ] = None,
 ) -> None:
     """Evaluate a checkpoint: success rate, score and rounds by split and by task type.
 

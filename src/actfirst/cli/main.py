@@ -15,7 +15,7 @@ import typer
 from actfirst import __version__
 from actfirst.cli import compare, doctor, evaluate, methods, play, recipes, references, train
 from actfirst.cli.console import print_error
-from actfirst.errors import ActfirstError, ConfigError
+from actfirst.errors import ActfirstError, ConfigError, TaskError
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
 
@@ -73,4 +73,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments), prog_name="actfirst")
     except ActfirstError as error:
         print_error(str(error))
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
+        sys.exit(2 if isinstance(error, ConfigError | TaskError) else 1)

@@ -21,6 +21,9 @@ def play(
     recipe: Annotated[
         str, typer.Argument(help="A recipe's name or a .toml file; its environment is played.")
     ] = "pocket",
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -37,7 +40,7 @@ def play(
 
     \b
     actfirst play pocket
-    actfirst play pocket --model pocket:student
+    actfirst play pocket environment.seed=7 --model pocket:student
     actfirst play pocket --model runs/pocket-1 --task unseen/000003 --act guided
     """
     from rich.console import Console
@@ -46,7 +49,7 @@ def play(
     from actfirst.runtime.parts import open_stage
     from actfirst.view.play import find_task, play_by_hand
 
-    config = resolve(recipe)
+    config = resolve(recipe, overrides or [])
     stage, console = open_stage(config.environment), Console(highlight=False)
     chosen = find_task(stage.world, config.evaluation.splits or stage.world.splits(), task, seed)
     if model is None:

@@ -28,7 +28,7 @@ def list_recipes() -> None:
 
 @app.command("show")
 def show_recipe(
-    name: Name,
+    name: Annotated[str, typer.Argument(help="A name that `actfirst recipes list` shows, or a .toml file.")],
     resolved: Annotated[
         bool, typer.Option("--resolved", help="Show every key, inherited and default ones included.")
     ] = False,
@@ -44,9 +44,9 @@ def show_recipe(
 
         print(dump_toml(resolve(name)), end="")
     else:
-        from actfirst.config.recipe_files import recipe_text
+        from actfirst.config.recipe_files import source_text
 
-        print(recipe_text(name), end="")
+        print(source_text(name), end="")
 
 
 @app.command("copy")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, write_result
+from actfirst.cli.console import check_result_file, print_note, write_result
 
 app = typer.Typer(help="Build and show offline reference trajectories.", no_args_is_help=True)
 
@@ -20,7 +20,10 @@ def build(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
     ] = None,
     split: Annotated[str, typer.Option(help="The split whose tasks are covered.")] = "train",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
+    ] = None,
 ) -> None:
     """Replay the walkthroughs of a world's games and keep what they show.
 

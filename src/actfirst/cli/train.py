@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, write_result
+from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
     from actfirst.config.models import Config
@@ -29,7 +29,10 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the configuration, print all of it, start nothing.")
     ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the summary to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the summary to this file.", callback=check_result_file),
+    ] = None,
 ) -> None:
     """Train a student.
 
@@ -117,7 +120,9 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
 
 
 def _free_folder(recipe: str) -> Path:
-    stem = Path(recipe.removesuffix(".toml")).name
+    from actfirst.config.recipe_files import short_name
+
+    stem = short_name(recipe)
     number = 1
     while (RUNS / f"{stem}-{number}").exists():
         number += 1

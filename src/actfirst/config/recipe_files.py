@@ -40,6 +40,17 @@ def recipe_text(name: str) -> str:
     return packaged[name].read_text(encoding="utf-8")
 
 
+def source_text(recipe: str) -> str:
+    """The text of a packaged recipe or of a recipe file."""
+    return _read(recipe, [])[1]
+
+
+def short_name(recipe: str) -> str:
+    """What to call that which is made with a recipe. The recipe of a run is known by the run's folder."""
+    path = Path(recipe).absolute()
+    return path.parent.name if path.name == f"config{SUFFIX}" else path.name.removesuffix(SUFFIX)
+
+
 def recipe_description(name: str) -> str:
     """The first line of a recipe is a comment that describes it."""
     return recipe_text(name).splitlines()[0].removeprefix("#").strip()

@@ -78,15 +78,22 @@ def known_keys() -> list[str]:
 
 
 def suggest(key: str, section: type[Section]) -> str:
-    """The right spelling of an unknown key: a neighbour, the same name elsewhere, or what the section has."""
+    """The right spelling of an unknown key: the same name elsewhere, a neighbour, or what the section has."""
     prefix, _, name = key.rpartition(".")
     dotted = f"{prefix}." if prefix else ""
-    neighbours = [dotted + close for close in difflib.get_close_matches(name, section.model_fields, n=1)]
     elsewhere = [known for known in known_keys() if known.rpartition(".")[2] == name]
-    better = elsewhere or neighbours or difflib.get_close_matches(key, known_keys(), n=1)
+    longer = [dotted + field for field in section.model_fields if _shortens(name, field)]
+    neighbours = [dotted + close for close in difflib.get_close_matches(name, section.model_fields, n=1)]
+    anywhere = [known for known in known_keys() if _shortens(name, known.rpartition(".")[2])]
+    better = elsewhere or longer or neighbours or anywhere or difflib.get_close_matches(key, known_keys(), n=1)
     if better:
         return f"did you mean {' or '.join(better)}?"
     return f"keys here are {', '.join(dotted + field for field in section.model_fields)}"
+
+
+def _shortens(name: str, field: str) -> bool:
+    """Whether `name` is the initials of a field (lr) or a good part of it (size)."""
+    return name == "".join(word[0] for word in field.split("_")) or (len(name) >= 3 and name in field)
 
 
 def wanted(field: FieldInfo) -> str:

@@ -118,7 +118,7 @@ def _megabytes(folder: Path) -> float:
 
 
 CHECKS = (
-    Check("models", shipped_models, _REINSTALL),
+    Check("models", shipped_models, f"{_REINSTALL}; `actfirst pocket build` makes them from nothing"),
     Check("embedded engine", engine, _REINSTALL),
     Check("pocket world", pocket_world, _REINSTALL),
 )

@@ -31,11 +31,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check. `remedy` is what to do when the check itself fails."""
+    """A named check. `remedy` is what to do when the check itself fails, `failed` what that means."""
 
     name: str
     run: Callable[[], Finding]
     remedy: str
+    failed: State = State.BROKEN
 
 
 def examine(checks: Sequence[Check]) -> Iterator[Finding]:
@@ -44,4 +45,4 @@ def examine(checks: Sequence[Check]) -> Iterator[Finding]:
         try:
             yield check.run()
         except Exception as error:  # whatever is broken on a machine, the report goes on
-            yield Finding(check.name, State.BROKEN, f"{type(error).__name__}: {error}", check.remedy)
+            yield Finding(check.name, check.failed, f"{type(error).__name__}: {error}", check.remedy)

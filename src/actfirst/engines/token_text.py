@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,13 +24,6 @@ class TokenText:
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self.pieces = tuple(pieces)
         self._completing: dict[str, frozenset[int]] = {}
-
-    @classmethod
-    def from_file(cls, path: Path) -> TokenText:
-        """Read a `tokenizer.json`."""
-        from tokenizers import Tokenizer
-
-        return cls.from_tokenizer(Tokenizer.from_file(str(path)))
 
     @classmethod
     def from_tokenizer(cls, tokenizer: Tokenizer) -> TokenText:

@@ -30,7 +30,7 @@ def _alfworld(section: EnvironmentSection) -> World:
     from actfirst.envs.alfworld.world import AlfworldWorld
 
     assert isinstance(section, AlfworldEnvironment)
-    return AlfworldWorld(Path(section.folder), turn_limit=section.turn_limit)
+    return AlfworldWorld(Path(section.folder).expanduser(), turn_limit=section.turn_limit)
 
 
 _WORLDS: dict[str, Callable[[EnvironmentSection], World]] = {"pocket": _pocket, "alfworld": _alfworld}

@@ -16,14 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from actfirst.errors import ActfirstError, CheckpointError
+from actfirst.errors import CheckpointError, UpdateError
 from actfirst.records import TurnSample
 
 Array: TypeAlias = NDArray[Any]
-
-
-class UpdateError(ActfirstError):
-    """An update that was not made: the weights and the optimiser are as they were."""
 
 
 def check_samples(samples: Sequence[TurnSample], vocabulary: int) -> None:

@@ -17,11 +17,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from actfirst.errors import CheckpointError
+from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.forward import check_architecture, logprobs, supervised_states
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
-from actfirst.learning.samples import UpdateError, check_samples
+from actfirst.learning.samples import check_samples
 from actfirst.records import TurnSample, UpdateStats
 
 # Logits are made for this many (token, vocabulary entry) pairs at a time: 128 MB in float32.
@@ -98,10 +98,10 @@ class Learner:
             extra=_extra(sums, len(batches), rows),
         )
 
-    def weights(self, *, copy: bool = False) -> Mapping[str, Tensor]:
-        """The weights under their Hugging Face names. Without `copy` they change with the next update."""
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights under their Hugging Face names. They change with the next update."""
         weights: dict[str, Tensor] = self._model.state_dict()
-        return {name: value.clone() for name, value in weights.items()} if copy else weights
+        return weights
 
     def state(self) -> LearnerState:
         """What `restore` needs for an exact continuation. Shares memory with the learner."""
@@ -179,9 +179,16 @@ def _open_model(folder: Path, device: str) -> Any:
 
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
-    check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-    with _no_progress_bar():
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    try:
+        check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
+        with _no_progress_bar():
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    except (CheckpointError, MemoryError):
+        raise
+    except Exception as error:  # transformers has no type of its own for a broken file
+        raise CheckpointError(
+            f"{folder} is no whole checkpoint: {type(error).__name__}: {error}; copy it again"
+        ) from error
     # No dropout: the policy that is trained is the policy that was sampled.
     return model.to(device).eval()
 

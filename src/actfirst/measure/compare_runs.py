@@ -10,25 +10,27 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
 
 from actfirst.config.load import differences, resolve
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.measure.compare import Comparison, MethodRuns, compare
 from actfirst.measure.run_record import read_run
 from actfirst.methods import METHODS
+from actfirst.tracking import files
 from actfirst.tracking.run_folder import CONFIG, SUMMARY
 
 POINTS = 6
 """Evaluations during a run where the recipe asks for none: curves need points."""
 
-_COMMAND = (sys.executable, "-c", "from actfirst.cli.main import main; main()", "train")
+_COMMAND = (sys.executable, "-m", "actfirst", "train")
 _PATIENCE = 20.0
 _HARMLESS = ("evaluation.teacher",)  # which run evaluates the frozen teacher depends on the order of methods
 
@@ -85,6 +87,10 @@ def plan_runs(
     methods: Sequence[str], recipe: str, overrides: Sequence[str], seeds: int, out: Path
 ) -> list[PlannedRun]:
     """Every run in the order in which it is made. All configurations are checked before any run starts."""
+    if not methods:
+        raise ConfigError(
+            "nothing to compare: name at least one method, as in `actfirst compare vanilla actfirst`"
+        )
     specs = [parse_spec(text) for text in methods]
     if len({spec.slug for spec in specs}) < len(specs):
         raise ConfigError(
@@ -120,9 +126,11 @@ def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Progress) ->
         if is_finished(run.folder):
             progress(run, place, "finished before")
             continue
-        run.folder.parent.mkdir(parents=True, exist_ok=True)
-        with (run.folder.parent / f"{run.folder.name}.log").open("a", encoding="utf-8") as log:
-            _train(_arguments(run, recipe), log, run, partial(progress, run, place))
+        log = run.folder.parent / f"{run.folder.name}.log"
+        with files.writing(log):
+            log.parent.mkdir(parents=True, exist_ok=True)
+        files.append_whole(log, "")  # a folder that cannot be written is no fault of the run
+        _train(_arguments(run, recipe), log, run, partial(progress, run, place))
 
 
 def collect(planned: Sequence[PlannedRun]) -> Comparison:
@@ -162,7 +170,7 @@ def _arguments(run: PlannedRun, recipe: str) -> list[str]:
     return [*_COMMAND, recipe, *run.overrides, *place]
 
 
-def _train(arguments: Sequence[str], log: IO[str], run: PlannedRun, on_line: Callable[[str], None]) -> None:
+def _train(arguments: Sequence[str], log: Path, run: PlannedRun, on_line: Callable[[str], None]) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     latest: list[str] = []
     with subprocess.Popen(
@@ -175,13 +183,13 @@ def _train(arguments: Sequence[str], log: IO[str], run: PlannedRun, on_line: Cal
     ) as child:
         assert child.stdout is not None
         try:
-            for line in child.stdout:
-                log.write(line)
-                log.flush()
-                if line.strip():
-                    latest = [*latest[-9:], line.rstrip()]
-                    on_line(line.rstrip())
-            code = child.wait()
+            with _ended_together(child):
+                for line in child.stdout:
+                    files.append_whole(log, line)
+                    if line.strip():
+                        latest = [*latest[-9:], line.rstrip()]
+                        on_line(line.rstrip())
+                code = child.wait()
         except BaseException:
             _end(child)
             raise
@@ -191,8 +199,23 @@ def _train(arguments: Sequence[str], log: IO[str], run: PlannedRun, on_line: Cal
         said = "\n".join(f"  {line}" for line in latest)
         raise RunFolderError(
             f"the run {run.name} ended with exit code {code}; it said last:\n{said}\n"
-            f"all of it is in {log.name}; repeat the command to go on from there"
+            f"all of it is in {log}; repeat the command to go on from there"
         )
+
+
+@contextmanager
+def _ended_together(child: subprocess.Popen[str]) -> Iterator[None]:
+    """A request to end that reaches only this process interrupts the child too: nobody else would end it."""
+
+    def interrupt(*_: object) -> None:
+        child.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(child: subprocess.Popen[str]) -> None:

@@ -34,7 +34,7 @@ def notes(comparison: Comparison) -> list[str]:
     seeds = ", ".join(map(str, comparison.seeds))
     lines = [
         f"Mean ± sample standard deviation over training seeds {seeds}. Ratios are paired by seed "
-        f"with {first}. Training time excludes evaluation. Teacher scoring sums over concurrent requests.",
+        f"with {first}. Training time excludes evaluation. Teacher scoring is the time that the teacher computed.",
     ]
     if any(method.reach and method.reach.sooner_is_lower_bound for method in comparison.methods):
         lines.append(

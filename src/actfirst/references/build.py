@@ -30,13 +30,13 @@ def build_store(
     """Replay every task's walkthrough into the store at `path`; tasks that are there already are kept."""
     references = WalkthroughReferences(world)
     lengths: list[int] = []
-    with ReferenceWriter(path, world) as writer:
-        for number, task in enumerate(tasks, start=1):
-            reference = references.get(task)
-            if reference is not None:
-                lengths.append(len(reference.steps))
-                if task.id not in writer.done:
-                    writer.add(reference)
-            on_task(number, len(tasks))
+    writer = ReferenceWriter(path, world)
+    for number, task in enumerate(tasks, start=1):
+        reference = references.get(task)
+        if reference is not None:
+            lengths.append(len(reference.steps))
+            if task.id not in writer.done:
+                writer.add(reference)
+        on_task(number, len(tasks))
     mean = sum(lengths) / len(lengths) if lengths else 0.0
     return BuildReport(len(tasks), len(lengths), mean, max(lengths, default=0))

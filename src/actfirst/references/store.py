@@ -1,7 +1,7 @@
 """References on disk: one JSON object a line, a header first, appended as they are made.
 
-The header names the world and its fingerprint; a store made for another configuration is refused. A line that a kill
-left half-written is cut when the store is opened for more; a broken line anywhere else is an error that names it.
+The header names the world and its fingerprint; a file of anything else is refused, and never touched. A line that a
+kill left half-written is cut when the store is opened for more; a broken line anywhere else is an error that names it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
 from actfirst.envs.base import World
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Reference, Task
+from actfirst.tracking import files
 
 FORMAT = "actfirst-references-1"
 _REFERENCE = TypeAdapter(Reference)
@@ -46,50 +47,40 @@ class ReferenceStore:
 
 
 class ReferenceWriter:
-    """Appends references to a store, new or existing; every written line is on the disk."""
+    """Appends references to a store, new or existing: whole lines, one at a time."""
 
     def __init__(self, path: Path, world: World) -> None:
         self.done: set[str] = set()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.stat().st_size:
-            self._keep_whole_lines(path)
+        self._path = path
+        with files.writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            size, whole = files.size(path), files.whole_size(path)
+        if size:
+            # Before anything is cut: the file may be somebody's notes.
+            _check_header(path, next(_lines(path), b""), world)
+        if size > whole:
+            files.cut(path, whole)
+        if whole:
             self.done = set(ReferenceStore.open(path, world)._references)
-            self._file: IO[bytes] = path.open("ab")
         else:
-            self._file = path.open("wb")
             self._append({"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint})
 
     def add(self, reference: Reference) -> None:
         self._append(_REFERENCE.dump_python(reference, mode="json"))
         self.done.add(reference.task_id)
 
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _append(self, record: object) -> None:
-        self._file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
-
-    @staticmethod
-    def _keep_whole_lines(path: Path) -> None:
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with path.open("r+b") as file:
-                file.truncate(whole)
+    def _append(self, record: Mapping[str, object]) -> None:
+        files.append_whole(self._path, files.json_line(record))
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    if not path.is_file():
-        raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
-    with path.open("rb") as file:
-        yield from file
+    try:
+        if not path.is_file():
+            raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause") from error
 
 
 def _check_header(path: Path, line: bytes, world: World) -> None:

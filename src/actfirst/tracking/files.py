@@ -22,8 +22,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunFolderError(
-            f"cannot write {path}: {error.strerror or error}; mend the cause and try again "
-            "(a run keeps what it has and continues with --resume)"
+            f"cannot write {path}: {error.strerror or error}; mend the cause and try again"
         ) from error
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -87,11 +88,13 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, object]) -> None:
         """Replace summary.json as a whole."""
         self._refuse_closed()
-        files.write_json(self.path / SUMMARY, summary)
+        with _resumable():
+            files.write_json(self.path / SUMMARY, summary)
 
     def offsets(self) -> dict[str, int]:
         """How long the append-only files are, once everything in them is on the disk."""
-        return {name: files.synced_size(self.path / name) for name in START}
+        with _resumable():
+            return {name: files.synced_size(self.path / name) for name in START}
 
     def rewind(self, offsets: Mapping[str, int]) -> None:
         """Cut the append-only files back to what `offsets()` said, or to START."""
@@ -124,11 +127,21 @@ class RunFolder:
     def _append(self, name: str, text: str) -> None:
         self._refuse_closed()
         if text:
-            files.append_whole(self.path / name, text)
+            with _resumable():
+                files.append_whole(self.path / name, text)
 
     def _refuse_closed(self) -> None:
         if not self._lock.held:
             raise RunFolderError(f"{self.path} was closed; open it again to write to it")
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Adds to a failure to write that nothing is lost."""
+    try:
+        yield
+    except RunFolderError as error:
+        raise RunFolderError(f"{error} (the run keeps what it has and continues with --resume)") from error
 
 
 def saved_config(path: Path) -> Path:

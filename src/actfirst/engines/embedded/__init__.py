@@ -7,7 +7,7 @@
 
 It runs Qwen3 and Llama checkpoints. It is made for tiny models on a laptop's CPU, where the overhead of each
 operation counts more than its arithmetic, and for in-place weight updates. It is not for large models on
-clusters: the vLLM engine behind the same contract is.
+clusters.
 """
 
 from actfirst.engines.embedded.engine import EmbeddedEngine, EmbeddedOptions

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from actfirst.engines.token_text import TokenText
@@ -79,7 +79,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     config = _json(folder / "config.json")
     tokenizer = _tokenizer(folder / "tokenizer.json")
     tokens = TokenText.from_tokenizer(tokenizer) if tokenizer is not None else None
-    return Checkpoint(ModelConfig.from_dict(config), _eos_ids(folder, config, tokenizer), tokens)
+    try:
+        shape = ModelConfig.from_dict(config)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise EngineError(
+            f"{folder / 'config.json'} does not describe a model: {type(error).__name__}: {error}; copy it again"
+        ) from error
+    return Checkpoint(shape, _eos_ids(folder, config, tokenizer), tokens)
 
 
 def read_weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -92,19 +98,27 @@ def _tensors(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
     if single.is_file():
         shards = [single]
     elif index.is_file():
-        shards = [folder / name for name in sorted(set(_json(index)["weight_map"].values()))]
+        shards = [folder / name for name in sorted(set(_json(index).get("weight_map", {}).values()))]
     else:
         raise EngineError(f"{folder} holds neither model.safetensors nor model.safetensors.index.json")
     for shard in shards:
         if not shard.is_file():
             raise EngineError(f"{shard} is named by the index but missing: the checkpoint is incomplete")
-        with safe_open(shard, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (not a mapping)
-                yield name, tensors.get_tensor(name)
+        try:
+            with safe_open(shard, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (not a mapping)
+                    yield name, tensors.get_tensor(name)
+        except (SafetensorError, OSError) as error:
+            raise EngineError(f"{shard} cannot be read: {error}; copy the checkpoint again") from error
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:
-    return Tokenizer.from_file(str(path)) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more special
+        raise EngineError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
 
 
 def _eos_ids(folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer | None) -> frozenset[int]:
@@ -123,7 +137,7 @@ def _eos_ids(folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer | Non
 def _refuse_unsupported(config: Mapping[str, Any]) -> None:
     kind = config.get("model_type")
     if kind not in ("qwen3", "llama"):
-        raise EngineError(f"the embedded engine runs qwen3 and llama models, not {kind!r}: use the vLLM engine")
+        raise EngineError(f"the embedded engine runs qwen3 and llama models, not {kind!r}; choose one of those")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     problems = {
@@ -135,10 +149,20 @@ def _refuse_unsupported(config: Mapping[str, Any]) -> None:
     }
     for problem, present in problems.items():
         if present:
-            raise EngineError(f"the embedded engine does not support {problem}: use the vLLM engine")
+            raise EngineError(
+                f"the embedded engine does not support {problem}; it runs plain qwen3 and llama models: default "
+                "rope, silu, no biases, full attention"
+            )
 
 
 def _json(path: Path) -> dict[str, Any]:
     """The contents of a JSON file; empty when there is none."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
+    if not isinstance(content, dict):
+        raise EngineError(f"{path} holds no JSON object; copy the checkpoint again")
     return content

@@ -17,7 +17,7 @@ from actfirst.envs.alfworld.solver import solve
 from actfirst.envs.pocket.catalogue import APPLIANCES, LAMP, OBJECTS, OPENABLE, ROOMS, ROOMS_FOR, ObjectKind
 from actfirst.envs.pocket.layout import Layout, Receptacle, Size, identifier, layouts
 from actfirst.envs.pocket.problem import House, Thing, problem_text
-from actfirst.errors import EnvironmentFailure
+from actfirst.errors import ConfigError, EnvironmentFailure
 
 REVISION = 1
 """Counts changes of the generator after which a seed gives other games."""
@@ -46,6 +46,18 @@ class _Aim:
 
     item: ObjectKind
     place: str
+
+
+def check_size(size: Size) -> None:
+    """Raise ConfigError where houses of this size would hold less than was asked for."""
+    most = {
+        "receptacles": min(len(room.fixed) + sum(count for _, count in room.optional) for room in ROOMS),
+        "objects": _CROWDED * size.receptacles[0],
+    }
+    for key, asked in (("receptacles", size.receptacles), ("objects", size.objects)):
+        if asked[1] > most[key]:
+            why = f" ({_CROWDED} for each of the fewest receptacles)" if key == "objects" else ""
+            raise ConfigError(f"environment.{key} = {list(asked)}: houses hold at most {most[key]} {key}{why}")
 
 
 def kind_of(index: int) -> str:
@@ -142,7 +154,7 @@ def _furnish(rng: Random, layout: Layout, aim: _Aim, kind: str, count: int) -> l
             break
         name = rng.choice(others)
         add(name, [r for r in layout.receptacles if r.type in OBJECTS[name].places])
-    return things if len({thing.id for thing in things}) == len(things) else None
+    return things if len(things) >= count and len({thing.id for thing in things}) == len(things) else None
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from actfirst.envs.alfworld.environment import TURN_LIMIT, GameEnvironment
 from actfirst.envs.alfworld.game import Game
-from actfirst.envs.pocket.generate import REVISION, kind_of, make_file, make_game
+from actfirst.envs.pocket.generate import REVISION, check_size, kind_of, make_file, make_game
 from actfirst.envs.pocket.layout import Size
 from actfirst.errors import TaskError
 from actfirst.records import Task
@@ -33,6 +33,7 @@ class PocketWorld:
     ) -> None:
         self.seed = seed
         self.size = size or Size()
+        check_size(self.size)
         self.turn_limit = turn_limit
         self._counts = {"train": train, "seen": seen, "unseen": unseen}
         self.fingerprint = f"pocket-{REVISION}-" + _digest(f"{seed} {self.size}")
