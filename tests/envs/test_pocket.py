@@ -141,11 +141,11 @@ def test_a_size_that_no_house_can_have_is_refused(size: Size, message: str) -> N
         PocketWorld(size=size)
 
 
-def test_the_largest_size_is_given_in_full() -> None:
-    size = Size(receptacles=(14, 14), objects=(56, 56))
+def test_a_crowded_house_holds_all_that_was_asked_for() -> None:
+    size = Size(receptacles=(13, 13), objects=(52, 52))
     world = PocketWorld(size=size, train=6)
     for task in world.tasks("train"):
-        assert (len(world.game(task).location_of), len(world.game(task).object_type)) == (14, 56)
+        assert (len(world.game(task).location_of), len(world.game(task).object_type)) == (13, 52)
 
 
 def test_the_catalogue_only_names_known_receptacles() -> None:

@@ -144,8 +144,8 @@ class TestRuns:
         waiting = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print("begun", flush=True)
 try:
+    print("begun", flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     print("interrupted", file=open(sys.argv[1], "w"))
@@ -166,4 +166,4 @@ except KeyboardInterrupt:
 
 
 def test_runs_are_made_by_the_command_itself() -> None:
-    assert compare_runs._COMMAND == (sys.executable, "-m", "actfirst", "train")
+    assert (sys.executable, "-m", "actfirst", "train") == compare_runs._COMMAND

@@ -7,6 +7,7 @@ random numbers, so equal samples give equal weights. It does not choose samples 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ from actfirst.records import TurnSample, UpdateStats
 
 # Logits are made for this many (token, vocabulary entry) pairs at a time: 128 MB in float32.
 _LOGITS_AT_ONCE = 1 << 25
+
+# transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
+_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,9 @@ def _open_model(folder: Path, device: str) -> Any:
         raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
     try:
         check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
+        stated = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        if missing := [key for key in _SIZES if key not in stated]:
+            raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
         with _no_progress_bar():
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (CheckpointError, MemoryError):
