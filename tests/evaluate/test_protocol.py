@@ -38,8 +38,11 @@ def test_a_student_that_never_acts_fails_with_all_its_turns_used() -> None:
     assert result.overall.rounds.mean == WORLD.turn_limit
 
 
-def test_tasks_are_spread_over_a_split_and_unknown_splits_are_refused() -> None:
-    assert [task.id[-3:] for task in choose_tasks(WORLD, ["seen"], 4)] == ["000", "010", "020", "030"]
+def test_tasks_are_drawn_once_and_for_all_and_unknown_splits_are_refused() -> None:
+    drawn = choose_tasks(WORLD, ["seen"], 12)
+    assert drawn == choose_tasks(WORLD, ["seen"], 12)
+    assert len(set(drawn)) == 12
+    assert {task.kind for task in drawn} == {"rooms2", "rooms3", "rooms4", "rooms5"}
     assert len(choose_tasks(WORLD, ["seen", "train"], 0)) == 80
     with pytest.raises(TaskError, match="unknown split 'unseen'"):
         choose_tasks(WORLD, ["unseen"], 4)

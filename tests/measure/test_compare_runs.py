@@ -146,7 +146,8 @@ import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     print("begun", flush=True)
-    time.sleep(60)
+    while True:
+        time.sleep(0.05)
 except KeyboardInterrupt:
     print("interrupted", file=open(sys.argv[1], "w"))
 """

@@ -12,8 +12,8 @@ from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
 from actfirst.references.build import build_store
 from actfirst.references.replay import replay
+from actfirst.references.sources import GameReferences, Source
 from actfirst.references.store import ReferenceStore
-from actfirst.references.walkthrough import WalkthroughReferences
 
 WORLD = PocketWorld(train=12)
 
@@ -21,20 +21,21 @@ WORLD = PocketWorld(train=12)
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "references.jsonl"
-    report = build_store(WORLD, WORLD.tasks("train"), path)
+    report = build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)
     assert report.covered == 12
     return path
 
 
 def test_a_store_gives_back_exactly_what_was_written(store: Path) -> None:
-    read, made = ReferenceStore.open(store, WORLD), WalkthroughReferences(WORLD)
+    read, made = ReferenceStore.open(store, WORLD), GameReferences(WORLD, "walkthrough")
     assert len(read) == 12
     assert all(read.get(task) == made.get(task) for task in WORLD.tasks("train"))
     assert read.get(Task("pocket/train/999999-pick", "train", "pick")) is None
 
 
-def test_a_reference_followed_by_its_own_actions_passes_every_check() -> None:
-    environment, references = WORLD.open(), WalkthroughReferences(WORLD)
+@pytest.mark.parametrize("source", ["walkthrough", "expert"])
+def test_a_reference_followed_by_its_own_actions_passes_every_check(source: Source) -> None:
+    environment, references = WORLD.open(), GameReferences(WORLD, source)
     for task in WORLD.tasks("train"):
         reference = references.get(task)
         assert reference is not None
@@ -54,7 +55,7 @@ def test_building_again_adds_only_what_is_missing_also_after_a_kill_in_the_middl
     whole = store.read_bytes()
     lines = whole.splitlines(keepends=True)
     store.write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    build_store(WORLD, WORLD.tasks("train"), store)
+    build_store(WORLD, "walkthrough", WORLD.tasks("train"), store)
     assert store.read_bytes() == whole
 
 
@@ -88,14 +89,14 @@ def test_a_foreign_file_is_refused_and_not_touched(notes: bytes, tmp_path: Path)
     path = tmp_path / "notes.txt"
     path.write_bytes(notes)
     with pytest.raises(ReferenceStoreError, match="not a reference file"):
-        build_store(WORLD, WORLD.tasks("train"), path)
+        build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)
     assert path.read_bytes() == notes
 
 
 def test_a_header_that_lost_its_end_is_written_again(store: Path) -> None:
     whole = store.read_bytes()
     store.write_bytes(whole.partition(b"\n")[0])
-    build_store(WORLD, WORLD.tasks("train"), store)
+    build_store(WORLD, "walkthrough", WORLD.tasks("train"), store)
     assert store.read_bytes() == whole
 
 
@@ -103,4 +104,4 @@ def test_a_header_that_lost_its_end_is_written_again(store: Path) -> None:
 def test_a_place_that_cannot_be_written_is_named(place: str, tmp_path: Path) -> None:
     path = tmp_path if place == "." else Path(place)
     with pytest.raises((RunFolderError, ReferenceStoreError), match=str(path)):
-        build_store(WORLD, WORLD.tasks("train"), path)
+        build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)

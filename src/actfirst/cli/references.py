@@ -25,7 +25,7 @@ def build(
         typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
     ] = None,
 ) -> None:
-    """Replay the walkthroughs of a world's games and keep what they show.
+    """Replay what a world's games give (references.source) and keep what it shows.
 
     \b
     actfirst references build pocket references/pocket.jsonl
@@ -37,13 +37,18 @@ def build(
 
     from actfirst.config.load import resolve
     from actfirst.references.build import build_store
-    from actfirst.runtime.parts import open_stage, walkthrough_world
+    from actfirst.runtime.parts import game_world, open_stage
 
-    world = walkthrough_world(open_stage(resolve(recipe, overrides or []).environment))
+    config = resolve(recipe, overrides or [])
+    world = game_world(open_stage(config.environment))
     with Progress(transient=True) as progress:
         bar = progress.add_task("replaying")
         report = build_store(
-            world, world.tasks(split), out, lambda done, of: progress.update(bar, completed=done, total=of)
+            world,
+            config.references.source,
+            world.tasks(split),
+            out,
+            lambda done, of: progress.update(bar, completed=done, total=of),
         )
     print_note(
         f"{out}: {report.covered} of {report.tasks} tasks covered, "

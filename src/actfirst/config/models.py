@@ -124,8 +124,9 @@ class RolloutSection(Section):
 class ReferencesSection(Section):
     """Offline reference trajectories, for methods that use them."""
 
-    path: str = Field(
-        "", description="a file of `actfirst references build`; empty: the games' own walkthroughs"
+    path: str = Field("", description="a file of `actfirst references build`; empty: made from the games")
+    source: Literal["walkthrough", "expert"] = Field(
+        "walkthrough", description="what games give: their walkthrough, or an expert that has to search"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -62,10 +63,12 @@ class Evaluator:
 
 
 def choose_tasks(world: World, splits: Sequence[str], per_split: int) -> list[Task]:
-    """The tasks of `splits`; with `per_split`, that many spread evenly over each split."""
+    """The tasks of `splits`; with `per_split`, that many of each, drawn once and for all."""
     chosen: list[Task] = []
     for split in splits:
         tasks = world.tasks(split)
         count = min(per_split or len(tasks), len(tasks))
-        chosen.extend(tasks[place * len(tasks) // count] for place in range(count))
+        # Drawn, not strided: tasks may cycle through their kinds, and a stride would miss some.
+        places = random.Random(0).sample(range(len(tasks)), count)
+        chosen.extend(tasks[place] for place in sorted(places))
     return chosen

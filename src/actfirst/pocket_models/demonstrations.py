@@ -10,7 +10,6 @@ transition of a walk is an example of inverse dynamics: no demonstrator is neede
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from actfirst.envs.alfworld.instruction import Instruction, read_instruction
 from actfirst.envs.pocket.catalogue import ROOMS
 from actfirst.envs.pocket.layout import layouts
 from actfirst.envs.pocket.world import PocketWorld
+from actfirst.pocket_models.phrasing import reword
 from actfirst.pocket_models.tokenizer import IM_END
 from actfirst.prompts.history import fit
 from actfirst.prompts.parse import ACTION, END_ACTION, END_THINK, THINK
@@ -36,8 +36,6 @@ Demonstrator = Callable[[TurnContext, Random], ExpertTurn]
 _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You are carrying")
 """Observations that even the sloppy demonstrator remembers: they say what is in hand."""
 
-_NOT_SEEN = re.compile(r"I have not seen a (\w+)\.")
-_SEEN = re.compile(r"I have seen (\w+) (\d+) at (\w+ \d+)\.")
 _BLUNDER = 0.15  # how often walks that blunder at all do the impossible
 _PER_WORLD = 24
 
@@ -84,14 +82,8 @@ def expert(context: TurnContext, rng: Random) -> ExpertTurn:
 
 
 def _reasoned(context: TurnContext) -> ExpertTurn:
-    """The expert's turn, with what it has seen put as a question and its answer.
-
-    The answer then follows right after the word that has to be looked up, which a few layers learn far better.
-    """
     turn = expert_turn(context)
-    reasoning = _NOT_SEEN.sub(r"Have I seen a \1? No.", turn.reasoning)
-    reasoning = _SEEN.sub(r"Have I seen a \1? Yes, \1 \2 at \3.", reasoning)
-    return ExpertTurn(reasoning, turn.action)
+    return ExpertTurn(reword(turn.reasoning), turn.action)
 
 
 def sloppy(faults: Faults) -> Demonstrator:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.records import Task
+from actfirst.references.sources import GameReferences, GameWorld, Source
 from actfirst.references.store import ReferenceWriter
-from actfirst.references.walkthrough import WalkthroughReferences, WalkthroughWorld
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a store covers: tasks whose walkthrough wins."""
+    """What a store covers: tasks whose replay wins."""
 
     tasks: int
     covered: int
@@ -22,13 +22,14 @@ class BuildReport:
 
 
 def build_store(
-    world: WalkthroughWorld,
+    world: GameWorld,
+    source: Source,
     tasks: Sequence[Task],
     path: Path,
     on_task: Callable[[int, int], None] = lambda done, of: None,
 ) -> BuildReport:
-    """Replay every task's walkthrough into the store at `path`; tasks that are there already are kept."""
-    references = WalkthroughReferences(world)
+    """Replay every task's actions into the store at `path`; tasks that are there already are kept."""
+    references = GameReferences(world, source)
     lengths: list[int] = []
     writer = ReferenceWriter(path, world)
     for number, task in enumerate(tasks, start=1):

@@ -22,8 +22,8 @@ from actfirst.errors import ConfigError
 from actfirst.prompts.render import TEMPLATE_SETS
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.references.base import References
+from actfirst.references.sources import GameReferences, GameWorld
 from actfirst.references.store import ReferenceStore
-from actfirst.references.walkthrough import WalkthroughReferences, WalkthroughWorld
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ def open_stage(section: EnvironmentSection) -> Stage:
 
 
 def open_references(stage: Stage, settings: ReferencesSection) -> References:
-    """The references of a world's training tasks: a file, or the walkthroughs of its games."""
+    """The references of a world's training tasks: a file, or what its games give."""
     if settings.path:
         return ReferenceStore.open(Path(settings.path).expanduser(), stage.world)
-    return WalkthroughReferences(walkthrough_world(stage))
+    return GameReferences(game_world(stage), settings.source)
 
 
-def walkthrough_world(stage: Stage) -> WalkthroughWorld:
+def game_world(stage: Stage) -> GameWorld:
     """The world, if its games say how they are won."""
     from actfirst.envs.alfworld.world import AlfworldWorld
     from actfirst.envs.pocket.world import PocketWorld
