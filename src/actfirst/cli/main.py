@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import compare, doctor, evaluate, methods, play, recipes, references, train
+from actfirst.cli import compare, doctor, evaluate, methods, play, pocket, recipes, references, train
 from actfirst.cli.console import print_error
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 
@@ -50,6 +50,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)
 app.add_typer(references.app, name="references")
+app.add_typer(pocket.app, name="pocket")
 
 
 def _show_version(asked: bool) -> None:

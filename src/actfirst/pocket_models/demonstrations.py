@@ -17,12 +17,12 @@ from functools import cache
 from random import Random
 
 from actfirst.envs.alfworld.belief import kind_of, recall
-from actfirst.envs.alfworld.expert import ExpertTurn, expert_turn
+from actfirst.envs.alfworld.expert import ExpertTurn
 from actfirst.envs.alfworld.instruction import Instruction, read_instruction
 from actfirst.envs.pocket.catalogue import ROOMS
 from actfirst.envs.pocket.layout import layouts
 from actfirst.envs.pocket.world import PocketWorld
-from actfirst.pocket_models.phrasing import reword
+from actfirst.pocket_models.phrasing import reasoned_turn
 from actfirst.pocket_models.tokenizer import IM_END
 from actfirst.prompts.history import fit
 from actfirst.prompts.parse import ACTION, END_ACTION, END_THINK, THINK
@@ -78,12 +78,7 @@ class Shares:
 
 def expert(context: TurnContext, rng: Random) -> ExpertTurn:
     """The expert, without its variations of phrase: they would only be noise to a small model."""
-    return _reasoned(context)
-
-
-def _reasoned(context: TurnContext) -> ExpertTurn:
-    turn = expert_turn(context)
-    return ExpertTurn(reword(turn.reasoning), turn.action)
+    return reasoned_turn(context)
 
 
 def sloppy(faults: Faults) -> Demonstrator:
@@ -95,7 +90,7 @@ def sloppy(faults: Faults) -> Demonstrator:
             seen = _forgetful(seen, 1 if rng.random() < 0.8 else 3)
         if rng.random() < faults.misread:
             seen = _misread(seen)
-        thought = _reasoned(seen)
+        thought = reasoned_turn(seen)
         if rng.random() < faults.slip:
             return _slip(thought, rng.choice(context.observation.admissible))
         return thought

@@ -1,35 +1,80 @@
 """Rewords the expert's reasoning so that a few layers can follow it.
 
-A tiny model finds an answer well when the thing asked about stands right before it, and copies well in the order
-of its prompt. So what has been seen and where the agent is become questions with answers, and places are gone
-through in the order of the admissible actions, up to the first that is new. What is decided stays the expert's.
+A tiny model answers well when the answer comes right after the name that it is about, and copies well in the
+order of its prompt. So what has been seen, what is in place and where the agent stands become names with answers
+("Seen? cup 1 no."), and places are gone through in the order of the admissible actions, up to the first that is
+new. What is decided stays the expert's.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+from actfirst.envs.alfworld.belief import kind_of, recall
+from actfirst.envs.alfworld.expert import ExpertTurn, expert_turn
+from actfirst.envs.alfworld.instruction import read_instruction
+from actfirst.records import TurnContext
 
 _NAME = r"[a-z]+ \d+"
+_NOT_SEEN = re.compile(r"I have not seen a (\w+)\.")
+_SEEN = re.compile(rf"I have seen (\w+) (\d+) at ({_NAME})\.")
+_SO_FAR = re.compile(r"So far (?:one|no) (\w+) is in [^.]*\.")
+_THERE = (
+    (re.compile(rf"I am not at ({_NAME}) now\."), r"There? \1 no."),
+    (re.compile(rf"I am at ({_NAME}) now, but it is closed\."), r"There? \1 closed."),
+    (re.compile(rf"I am at ({_NAME}) now\."), r"There? \1 yes."),
+)
 _HERE = re.compile(rf"I am at ({_NAME})")
 _PLACES = re.compile(
     rf"Places: ((?:{_NAME} \w+(?:, )?)+)\."
     rf"(?: The first new place is {_NAME}\.| (I am at {_NAME}, which is new and closed\.))?"
 )
-_QUESTIONS = (
-    (re.compile(r"I have not seen a (\w+)\."), r"Have I seen a \1? No."),
-    (re.compile(rf"I have seen (\w+) (\d+) at ({_NAME})\."), r"Have I seen a \1? Yes, \1 \2 at \3."),
-    (re.compile(rf"I am not at ({_NAME}) now\."), r"Am I at \1? No."),
-    (re.compile(rf"I am at ({_NAME}) now, but it is closed\."), r"Am I at \1? Yes, but it is closed."),
-    (re.compile(rf"I am at ({_NAME}) now\."), r"Am I at \1? Yes."),
-)
 
 
-def reword(reasoning: str) -> str:
-    """The same thoughts in the words of the pocket models."""
-    for pattern, question in _QUESTIONS:
-        reasoning = pattern.sub(question, reasoning)
-    here = _HERE.search(reasoning)
-    return _PLACES.sub(lambda match: _up_to_first_new(match, here[1] if here else ""), reasoning)
+def reasoned_turn(context: TurnContext) -> ExpertTurn:
+    """The expert's turn in the words of the pocket models. Phrases that carry nothing do not vary."""
+    turn = expert_turn(context)
+    pair = read_instruction(context.instruction).kind == "pick2"
+    placed = _placed(context) if pair else {}
+    count = 2 if pair else 1
+    text = _SO_FAR.sub(lambda m: _in_place(m[1], placed), turn.reasoning)
+    text = _NOT_SEEN.sub(lambda m: _sought(m[1], count, placed), text)
+    text = _SEEN.sub(lambda m: _sought(m[1], int(m[2]), placed, m[3]), text)
+    for pattern, answer in _THERE:
+        text = pattern.sub(answer, text)
+    here = _HERE.search(text)
+    text = _PLACES.sub(lambda m: _up_to_first_new(m, here[1] if here else ""), text)
+    return ExpertTurn(text, turn.action)
+
+
+def _placed(context: TurnContext) -> dict[str, str]:
+    """For a task about two objects: those that are in place already, and the place, which both must share."""
+    goal, belief = read_instruction(context.instruction), recall(context)
+    inside = {
+        home: [item for item in belief.contents.get(home, ()) if kind_of(item) == goal.item]
+        for home in belief.of_kind(goal.place)
+    }
+    best = max(inside, key=lambda home: len(inside[home]), default="")
+    return dict.fromkeys(inside.get(best, ()), best)
+
+
+def _in_place(kind: str, placed: Mapping[str, str]) -> str:
+    answers = (f"{name} in {placed[name]}" if name in placed else f"{name} no" for name in _named(kind, 2))
+    return f"Placed? {', '.join(answers)}."
+
+
+def _sought(kind: str, last: int, placed: Mapping[str, str], place: str = "") -> str:
+    """Objects are asked about in the order of their numbers; the last one was seen if it has a place."""
+    names = [name for name in _named(kind, last) if name not in placed]
+    answers = [f"{name} no" for name in (names[:-1] if place else names)]
+    if place:
+        answers.append(f"{kind} {last} yes, at {place}")
+    return f"Seen? {', '.join(answers)}."
+
+
+def _named(kind: str, last: int) -> list[str]:
+    return [f"{kind} {number}" for number in range(1, last + 1)]
 
 
 def _up_to_first_new(match: re.Match[str], here: str) -> str:
@@ -43,4 +88,4 @@ def _up_to_first_new(match: re.Match[str], here: str) -> str:
         listed.append(entry)
         if mark == "new":
             break
-    return f"Places: {', '.join(listed)}."
+    return f"Places? {', '.join(listed)}."
