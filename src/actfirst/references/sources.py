@@ -16,6 +16,8 @@ from actfirst.references.replay import replay
 
 Source = Literal["walkthrough", "expert"]
 
+_PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
+
 
 class Winnable(Protocol):
     """Any game that says how it can be won."""
@@ -59,7 +61,7 @@ def _expert(world: GameWorld, task: Task) -> Sequence[str]:
     environment = world.open()
     instruction, observation = environment.reset(task)
     history: tuple[Pair, ...] = ()
-    while not observation.done and len(history) < world.turn_limit:
+    while not observation.done and len(history) < _PATIENCE:
         context = TurnContext(instruction, history, observation, len(history) + 1)
         action = expert_turn(context).action
         history = (*history, Pair(observation.text, action))
