@@ -1,8 +1,7 @@
-"""The pocket models: a tiny teacher and a weaker student of one tokenizer, and how they are made from nothing.
+"""The tiny models that ship with the package, and how such models are made.
 
-    tokenizer -> demonstrations -> build      words, training pairs, training and evaluation
-    teacher/ student/                         the checkpoints that ship with the package
-    build_result.json                         the recorded result of the build that made them
+    teacher/, student/    Hugging Face checkpoint folders with one tokenizer: an early pair
+    build.py              `actfirst pocket build`: tokenizer, demonstrations, training, measurement
 
-`actfirst pocket build` makes them again. They know ALFWorld's household tasks in pocket houses and nothing else.
+They know ALFWorld's household tasks in pocket houses and nothing else.
 """
