@@ -19,7 +19,7 @@ from actfirst.envs.pocket.layout import Layout, Receptacle, Size, identifier, la
 from actfirst.envs.pocket.problem import House, Thing, problem_text
 from actfirst.errors import ConfigError, EnvironmentFailure
 
-REVISION = 1
+REVISION = 2
 """Counts changes of the generator after which a seed gives other games."""
 
 KINDS = ("pick", "look", "clean", "heat", "cool", "pick2")
