@@ -142,10 +142,10 @@ def test_a_size_that_no_house_can_have_is_refused(size: Size, message: str) -> N
 
 
 def test_a_crowded_house_holds_all_that_was_asked_for() -> None:
-    size = Size(receptacles=(12, 12), objects=(48, 48))
+    size = Size(receptacles=(11, 11), objects=(44, 44))
     world = PocketWorld(size=size, train=6)
     for task in world.tasks("train"):
-        assert (len(world.game(task).location_of), len(world.game(task).object_type)) == (12, 48)
+        assert (len(world.game(task).location_of), len(world.game(task).object_type)) == (11, 44)
 
 
 def test_the_catalogue_only_names_known_receptacles() -> None:
