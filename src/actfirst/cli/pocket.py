@@ -1,4 +1,4 @@
-"""`actfirst pocket build`: make the pocket models that ship with the package again, from nothing."""
+"""`actfirst pocket build`: make the pocket models again, from nothing. `actfirst pocket measure`: what they can do."""
 
 from __future__ import annotations
 
@@ -41,3 +41,31 @@ def build(
     result = build_models(out, Plan.quick() if quick else Plan(), print_note, threads=threads)
     print_table(COLUMNS, rows(result["models"]))
     print_note(f"written to {out}")
+
+
+@app.command("measure")
+def measure(
+    model: Annotated[
+        list[str] | None, typer.Argument(help="Checkpoint folders. [default: pocket:student pocket:teacher]")
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks of each split (seen, unseen).")] = 120,
+    seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 42 on.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
+) -> None:
+    """Success by three ways of acting: reasoning first, directly, and guided by references.
+
+    \b
+    actfirst pocket measure
+    actfirst pocket measure runs/my-run
+    """
+    from actfirst.pocket_models.measure import COLUMNS, FIRST_TRY_COLUMNS, Scope, first_try_rows, rows
+    from actfirst.pocket_models.measure import measure as measure_model
+    from actfirst.runtime.model_folder import find_model
+
+    scope = Scope(tasks, tuple(range(42, 42 + seeds)), references=tasks // 2 or 1)
+    measured = {}
+    for name in model or ["pocket:student", "pocket:teacher"]:
+        print_note(f"measuring {name}")
+        measured[name] = measure_model(find_model(name, "model"), scope, threads)
+    print_table(COLUMNS, rows(measured))
+    print_table(FIRST_TRY_COLUMNS, first_try_rows(measured))

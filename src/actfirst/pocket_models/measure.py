@@ -167,6 +167,17 @@ def rows(models: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return table
 
 
+FIRST_TRY_COLUMNS = ("model", "contexts", "inverse dynamics %", "next action %")
+
+
+def first_try_rows(models: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """How often the first action tried on a reference's context gives the reference's transition."""
+    return [
+        (model, *(str(measured["first_try"][key]) for key in ("contexts", "inverse_dynamics", "next_action")))
+        for model, measured in models.items()
+    ]
+
+
 def _with_deviation(success: Mapping[str, Any]) -> str:
     deviation = success["deviation"]
     return f"{success['success_rate']:.1f}" + ("" if deviation is None else f" ± {deviation:.1f}")
