@@ -2,7 +2,7 @@
 
     short     on short contexts everything can be learned at half the cost: texts, modes, how to look things up
     base      the same on contexts of all lengths
-    teacher   the base, trained on with more of the expert
+    teacher   the base, trained on with more of the expert, but hasty where no reasoning is asked for
     student   the base, trained on with sloppy demonstrations: the skills are there and are used badly
 
 Teacher and student have one tokenizer and one architecture, as two models of one family would. No house of the
@@ -29,7 +29,7 @@ from actfirst import __version__
 from actfirst.engines.thinking_budget import early_stop
 from actfirst.errors import ConfigError
 from actfirst.pocket_models.demonstrations import (
-    Demonstrator,
+    Demonstrators,
     Encoder,
     Faults,
     Shares,
@@ -89,20 +89,28 @@ class Stage:
     prompt_weight: float = 0.0
     longest: int = MAX_POSITIONS
     shares: Shares = field(default_factory=Shares)
+    kitchens: float = 1.0  # share of kitchens kept
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole build. The student's demonstrator is the expert in `expert_share` of turns, else it has `faults`."""
+    """A whole build.
+
+    The student's demonstrator is the expert in `expert_share` of turns, else it has `faults`. Who acts without
+    reasoning goes by what it saw last: the teacher's demonstrator then has the faults of `haste`, the student's
+    `faults_in_haste`.
+    """
 
     shape: Shape = Shape()
     vocabulary_walks: int = 300
     short: Stage = Stage(1000, 5000, 600, schedule="constant", prompt_weight=0.2, longest=180)
-    base: Stage = Stage(1000, 5000, 2500, learning_rate=1.5e-3, prompt_weight=0.1, final_rate=0.25)
-    teacher: Stage = Stage(6000, 6000, 1500, 32, 1e-3, final_rate=0.02, shares=Shares(0.05, 0.15))
-    student: Stage = Stage(11000, 1600, 250, 32, 1e-3)
-    expert_share: float = 0.15
-    faults: Faults = field(default_factory=Faults)
+    base: Stage = Stage(1000, 5000, 2000, learning_rate=1.5e-3, prompt_weight=0.1, final_rate=0.25)
+    teacher: Stage = Stage(6000, 6000, 1200, 32, 1e-3, final_rate=0.02, shares=Shares(0.15, 0.15), kitchens=0.4)
+    student: Stage = Stage(11000, 800, 200, 32, 1e-3)
+    expert_share: float = 0.05
+    faults: Faults = field(default_factory=lambda: Faults(forget=0.9, misread=0.78, slip=0.3))
+    faults_in_haste: Faults = field(default_factory=lambda: Faults(forget=1.0, misread=0.6, slip=0.3))
+    haste: Faults = field(default_factory=lambda: Faults(forget=0.9, misread=0.1, slip=0.1))
     scope: Scope = field(default_factory=Scope)
 
     @classmethod
@@ -125,10 +133,12 @@ def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
     _claim(work, plan)
     tokenizer = _tokenizer(work / _TOKENIZER, plan, say)
     school = _School(work, tokenizer, plan, say)
-    school.train("short", plan.short, expert, None)
-    school.train("base", plan.base, expert, "short")
-    school.train("teacher", plan.teacher, expert, "base")
-    school.train("student", plan.student, mixed(plan.expert_share, expert, sloppy(plan.faults)), "base")
+    hasty = sloppy(plan.haste)
+    careless = mixed(plan.expert_share, expert, sloppy(plan.faults))
+    school.train("short", plan.short, Demonstrators(expert, expert), None)
+    school.train("base", plan.base, Demonstrators(expert, expert), "short")
+    school.train("teacher", plan.teacher, Demonstrators(expert, hasty), "base")
+    school.train("student", plan.student, Demonstrators(careless, sloppy(plan.faults_in_haste)), "base")
     for name in _MODELS:
         _publish(work / name, out / name)
     result = {
@@ -157,7 +167,7 @@ class _School:
         self._say = say
         self._encoder = Encoder(PromptEncoder(tokenizer), PROMPT_LIMIT)
 
-    def train(self, name: str, stage: Stage, demonstrator: Demonstrator, origin: str | None) -> None:
+    def train(self, name: str, stage: Stage, by: Demonstrators, origin: str | None) -> None:
         """Train `name` from scratch, or from the model of stage `origin`."""
         folder = self._work / name
         if (folder / _STAGE).is_file():
@@ -166,7 +176,13 @@ class _School:
         self._say(f"{name}: writing demonstrations")
         started = time.monotonic()
         pairs = demonstrations(
-            stage.first, stage.walks, demonstrator, stage.shares, self._encoder, per_walk=_PER_WALK
+            stage.first,
+            stage.walks,
+            by,
+            stage.shares,
+            self._encoder,
+            per_walk=_PER_WALK,
+            kitchens=stage.kitchens,
         )
         examples = [pair for pair in pairs if pair.length <= stage.longest]
         written = time.monotonic() - started
@@ -182,7 +198,8 @@ class _School:
         found: dict[str, float] = {}
         for mode in Mode:
             shares = Shares(float(mode is Mode.NEXT_ACTION), float(mode is Mode.INVERSE_DYNAMICS))
-            pairs = list(demonstrations(0, 60, expert, shares, self._encoder, per_walk=_PER_WALK))
+            by = Demonstrators(expert, expert)
+            pairs = list(demonstrations(0, 60, by, shares, self._encoder, per_walk=_PER_WALK))
             found[f"{mode.value} prompt"] = round(fmean(len(pair.prompt_ids) for pair in pairs), 1)
             found[f"{mode.value} response"] = round(fmean(len(pair.response_ids) for pair in pairs), 1)
         return found

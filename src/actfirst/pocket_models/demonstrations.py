@@ -4,6 +4,8 @@ Two demonstrators. The expert reasons from everything it has read. The sloppy on
 it forgets what it saw some turns ago, misreads the task, or does something else than it reasoned towards. Its
 words stay coherent, so a model that imitates it has the skills and uses them badly, as a base model would.
 
+Where a prompt asks for an action alone, there may be a third: who does not reason acts on what it saw last.
+
 Contexts come from walks of mixed quality, so that demonstrations also show how to go on after mistakes. Every
 transition of a walk is an example of inverse dynamics: no demonstrator is needed for that.
 """
@@ -47,6 +49,14 @@ class Faults:
     forget: float = 0.7
     misread: float = 0.6
     slip: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstrators:
+    """Who shows full responses, and who shows what is done when an action is asked for without reasoning."""
+
+    reasoned: Demonstrator
+    hasty: Demonstrator
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +170,22 @@ def walk(world: PocketWorld, task: Task, policy: Demonstrator, rng: Random) -> I
         observation = after
 
 
-def houses(first: int, count: int) -> Iterator[tuple[PocketWorld, Task]]:
+def houses(first: int, count: int, kitchens: float = 1.0) -> Iterator[tuple[PocketWorld, Task]]:
     """Training tasks `first` to `first + count` of an endless series, a few from each of many worlds.
 
     One world has few layouts, which a model would learn by heart. The default world, in which models are
-    evaluated, is left out, and so is every house with the receptacles of one of its unseen layouts.
+    evaluated, is left out, and so is every house with the receptacles of one of its unseen layouts. Half of all
+    tasks are set in kitchens; `kitchens` is the share of those that is kept.
     """
     number = first
     while count > 0:
         world = PocketWorld(seed=1 + number // _PER_WORLD, train=_PER_WORLD)
         task = world.tasks("train")[number % _PER_WORLD]
         number += 1
-        if _receptacles(world, task) not in _held_out():
+        receptacles = _receptacles(world, task)
+        if "fridgetype" in receptacles and Random(f"kitchen {number}").random() >= kitchens:
+            continue
+        if receptacles not in _held_out():
             count -= 1
             yield world, task
 
@@ -191,9 +205,9 @@ def _held_out() -> frozenset[tuple[str, ...]]:
     )
 
 
-def walks(first: int, count: int) -> Iterator[list[Visit]]:
+def walks(first: int, count: int, kitchens: float = 1.0) -> Iterator[list[Visit]]:
     """Walks of mixed quality, one per task: the expert with more or fewer random actions, and sloppy ones."""
-    for world, task in houses(first, count):
+    for world, task in houses(first, count, kitchens):
         rng = Random(f"pocket walk {world.seed} {task.id}")
         faults = Faults(0.5, 0.4, slip=rng.choice((0.1, 0.5, 1.0)))
         policy = mixed(rng.choice((1.0, 1.0, 0.8, 0.5)), expert, sloppy(faults))
@@ -217,26 +231,33 @@ class Encoder:
         self._limit = prompt_limit
         self._templates = TEMPLATE_SETS["alfworld"]
 
-    def example(self, visit: Visit, mode: Mode, demonstrator: Demonstrator, rng: Random) -> Example:
+    def example(self, visit: Visit, mode: Mode, by: Demonstrators, rng: Random) -> Example:
         """The visit in one mode: what the demonstrator would do, or what was done (inverse dynamics)."""
         after = visit.after.text if mode is Mode.INVERSE_DYNAMICS else None
         prompt = fit(self._prompts, self._templates, mode, visit.context, self._limit, after)
         if mode is Mode.FULL:
-            response = response_text(demonstrator(visit.context, rng))
+            response = response_text(by.reasoned(visit.context, rng))
         elif mode is Mode.NEXT_ACTION:
-            response = action_text(demonstrator(visit.context, rng).action)
+            response = action_text(by.hasty(visit.context, rng).action)
         else:
             response = action_text(visit.action)
         return Example(array("H", prompt.ids), array("H", self._prompts.encode_markup(response + IM_END)))
 
 
 def demonstrations(
-    first: int, count: int, demonstrator: Demonstrator, shares: Shares, encoder: Encoder, *, per_walk: int
+    first: int,
+    count: int,
+    by: Demonstrators,
+    shares: Shares,
+    encoder: Encoder,
+    *,
+    per_walk: int,
+    kitchens: float = 1.0,
 ) -> Iterator[Example]:
     """At most `per_walk` training pairs of each walk, in a mixture of modes."""
-    for number, visits in enumerate(walks(first, count), start=first):
+    for number, visits in enumerate(walks(first, count, kitchens), start=first):
         rng = Random(f"pocket demonstrations {number}")
         for visit in rng.sample(visits, min(per_walk, len(visits))):
             mode = shares.draw(rng)
             if mode is not Mode.INVERSE_DYNAMICS or visit.possible:
-                yield encoder.example(visit, mode, demonstrator, rng)
+                yield encoder.example(visit, mode, by, rng)

@@ -1,15 +1,16 @@
 """Rewords the expert's reasoning so that a few layers can follow it.
 
 A tiny model answers well when the answer comes right after the name that it is about, and copies well in the
-order of its prompt. So what has been seen, what is in place and where the agent stands become names with answers
-("Seen? cup 1 no."), and places are gone through in the order of the admissible actions, up to the first that is
-new. What is decided stays the expert's.
+order of its prompt. So what is at hand, what has been seen, what is in place and where the agent stands become
+names with answers ("Here? apple 1 no, cup 1 yes."). Things and places are gone through in the order of the
+admissible actions: things up to the wanted one, places up to the first that is new. What is decided stays the
+expert's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from actfirst.envs.alfworld.belief import kind_of, recall
 from actfirst.envs.alfworld.expert import ExpertTurn, expert_turn
@@ -19,6 +20,9 @@ from actfirst.records import TurnContext
 _NAME = r"[a-z]+ \d+"
 _NOT_SEEN = re.compile(r"I have not seen a (\w+)\.")
 _SEEN = re.compile(rf"I have seen (\w+) (\d+) at ({_NAME})\.")
+_TAKEN_HERE = re.compile(
+    rf"I have seen ({_NAME}) at {_NAME}\. The next step is to take it\. I am at {_NAME} now\."
+)
 _SO_FAR = re.compile(r"So far (?:one|no) (\w+) is in [^.]*\.")
 _THERE = (
     (re.compile(rf"I am not at ({_NAME}) now\."), r"There? \1 no."),
@@ -35,10 +39,16 @@ _PLACES = re.compile(
 def reasoned_turn(context: TurnContext) -> ExpertTurn:
     """The expert's turn in the words of the pocket models. Phrases that carry nothing do not vary."""
     turn = expert_turn(context)
+    at_hand = _at_hand(context.observation.admissible)
     pair = read_instruction(context.instruction).kind == "pick2"
     placed = _placed(context) if pair else {}
     count = 2 if pair else 1
     text = _SO_FAR.sub(lambda m: _in_place(m[1], placed), turn.reasoning)
+    wanted = _TAKEN_HERE.search(text)
+    if wanted and wanted[1] in at_hand:
+        text = _TAKEN_HERE.sub(f"{_here(at_hand, wanted[1], placed)} The next step is to take it.", text)
+    else:
+        text = text.replace("I hold nothing.", f"I hold nothing. {_here(at_hand, '', placed)}")
     text = _NOT_SEEN.sub(lambda m: _sought(m[1], count, placed), text)
     text = _SEEN.sub(lambda m: _sought(m[1], int(m[2]), placed, m[3]), text)
     for pattern, answer in _THERE:
@@ -46,6 +56,23 @@ def reasoned_turn(context: TurnContext) -> ExpertTurn:
     here = _HERE.search(text)
     text = _PLACES.sub(lambda m: _up_to_first_new(m, here[1] if here else ""), text)
     return ExpertTurn(text, turn.action)
+
+
+def _at_hand(admissible: Sequence[str]) -> list[str]:
+    """What could be taken now, in the order of the admissible actions."""
+    return [
+        action.split(" from ")[0].removeprefix("take ") for action in admissible if action.startswith("take ")
+    ]
+
+
+def _here(at_hand: Sequence[str], wanted: str, placed: Mapping[str, str]) -> str:
+    """Each thing at hand with an answer, up to the wanted one."""
+    answers: list[str] = []
+    for name in at_hand:
+        answers.append(f"{name} {'yes' if name == wanted else 'placed' if name in placed else 'no'}")
+        if name == wanted:
+            break
+    return f"Here? {', '.join(answers) or 'nothing'}."
 
 
 def _placed(context: TurnContext) -> dict[str, str]:
