@@ -1,0 +1,1 @@
+"""WebShop: an independent implementation of its text environment (paper, appendix "Benchmarks")."""
