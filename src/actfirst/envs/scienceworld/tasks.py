@@ -1,0 +1,96 @@
+"""The task types of ScienceWorld 1.2.3, how many variations each has, and the paper's split of them.
+
+Paper, appendix "Benchmarks": training uses the first half of the variations of 17 task types (2,294 tasks), evaluation
+the last five variations of all 30 (150 tasks). The paper does not name the 17: they are those of TCOD, on which it
+builds, and they give its number exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actfirst.records import Task
+
+VARIATIONS: dict[str, int] = {
+    "boil": 30,
+    "melt": 30,
+    "freeze": 30,
+    "change-the-state-of-matter-of": 30,
+    "use-thermometer": 540,
+    "measure-melting-point-known-substance": 436,
+    "measure-melting-point-unknown-substance": 300,
+    "power-component": 20,
+    "power-component-renewable-vs-nonrenewable-energy": 20,
+    "test-conductivity": 900,
+    "test-conductivity-of-unknown-substances": 600,
+    "find-living-thing": 300,
+    "find-non-living-thing": 300,
+    "find-plant": 300,
+    "find-animal": 300,
+    "grow-plant": 126,
+    "grow-fruit": 126,
+    "chemistry-mix": 32,
+    "chemistry-mix-paint-secondary-color": 36,
+    "chemistry-mix-paint-tertiary-color": 36,
+    "lifespan-longest-lived": 125,
+    "lifespan-shortest-lived": 125,
+    "lifespan-longest-lived-then-shortest-lived": 125,
+    "identify-life-stages-1": 14,
+    "identify-life-stages-2": 10,
+    "inclined-plane-determine-angle": 168,
+    "inclined-plane-friction-named-surfaces": 1386,
+    "inclined-plane-friction-unnamed-surfaces": 162,
+    "mendelian-genetics-known-plant": 120,
+    "mendelian-genetics-unknown-plant": 480,
+}
+"""Task types in the simulator's own numbering (1-1 to 10-2), with the number of variations."""
+
+TRAINING = (
+    "boil",
+    "melt",
+    "change-the-state-of-matter-of",
+    "use-thermometer",
+    "measure-melting-point-known-substance",
+    "power-component",
+    "test-conductivity",
+    "find-living-thing",
+    "find-plant",
+    "grow-plant",
+    "chemistry-mix",
+    "chemistry-mix-paint-secondary-color",
+    "lifespan-shortest-lived",
+    "identify-life-stages-2",
+    "inclined-plane-determine-angle",
+    "inclined-plane-friction-named-surfaces",
+    "mendelian-genetics-known-plant",
+)
+"""The 17 task types of the training split."""
+
+RANDOM_COURSE = ("grow-fruit", "mendelian-genetics-known-plant", "mendelian-genetics-unknown-plant")
+"""Types in which an unmodified simulator shows other things when the same actions are repeated (heredity, bees)."""
+
+RANDOM_END = ("power-component", "power-component-renewable-vs-nonrenewable-energy")
+"""Types in which an unmodified simulator ends at the last action or one later, by chance."""
+
+CHANCE = frozenset((*RANDOM_COURSE, *RANDOM_END))
+"""Types that need chance to be pinned down (see `java.py`) before a reference replays."""
+
+SPLITS = ("train", "eval")
+_LAST = 5  # variations of each type that are kept for evaluation
+
+
+def split_variations(kind: str, split: str) -> range:
+    """The variations of a task type that belong to a split."""
+    count = VARIATIONS[kind]
+    if split == "train":
+        return range(count // 2) if kind in TRAINING else range(0)
+    return range(count - _LAST, count)
+
+
+def list_tasks(kinds: Sequence[str], split: str) -> tuple[Task, ...]:
+    """All tasks of a split, by task type in the given order."""
+    return tuple(
+        Task(f"scienceworld/{split}/{kind}/{variation}", split, kind)
+        for kind in kinds
+        for variation in split_variations(kind, split)
+    )
