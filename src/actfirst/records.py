@@ -104,13 +104,17 @@ class ReferenceStep:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An offline reference trajectory of one task: its first observation and what each action led to."""
+    """An offline reference trajectory of one task: its first observation and what each action led to.
+
+    `reliable` is False where repeated replays of the same actions did not all lead to the same transitions.
+    """
 
     task_id: str
     initial: Observation
     steps: tuple[ReferenceStep, ...]
     source: str
     score: float
+    reliable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,9 @@ class Episode:
     """One rollout of one task. `error` is None unless the episode was cut short by a recorded failure.
 
     `guided` says that a reference was to be followed. `unexecuted` are fast actions after which the actor ended
-    the rollout instead of acting.
+    the rollout instead of acting. `ended` is when the last step was over, on the clock of whoever collected it (a
+    run's training seconds); 0 where nobody looked at one. `attempts` counts how often it was begun: again where an
+    environment failed.
     """
 
     id: str
@@ -193,6 +199,8 @@ class Episode:
     seconds: float
     error: str | None = None
     unexecuted: tuple[FastAction, ...] = ()
+    ended: float = 0.0
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)

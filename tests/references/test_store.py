@@ -1,87 +1,138 @@
-"""References on disk: exact round trip, resumable, and clear about what is wrong."""
+"""References on disk: exact round trip, read when asked for, resumable, and clear about what is wrong."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from actfirst.alignment import RULES, Carry, Transition
 from actfirst.envs.pocket.world import PocketWorld
 from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
-from actfirst.references.build import build_store
+from actfirst.references.attempt import Attempt
+from actfirst.references.build import Plan, build_store
+from actfirst.references.live import LiveReferences
 from actfirst.references.replay import replay
-from actfirst.references.sources import GameReferences, Source
-from actfirst.references.store import ReferenceStore
+from actfirst.references.store import ReferenceStore, ReferenceWriter
 
-WORLD = PocketWorld(train=12)
+OPEN = partial(PocketWorld, train=12)
+WORLD = OPEN()
+TASKS = WORLD.tasks("train")
+PLAN = Plan(("walkthrough",))
+SETTINGS = {"name": "pocket", "seed": 0, "receptacles": (6, 9)}
+
+
+def build(path: Path) -> None:
+    build_store(OPEN, PLAN, TASKS, path, SETTINGS)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "references.jsonl"
-    report = build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)
-    assert report.covered == 12
+    build(path)
     return path
 
 
+def without_times(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) | {"seconds": 0} for line in path.read_bytes().splitlines()]
+
+
 def test_a_store_gives_back_exactly_what_was_written(store: Path) -> None:
-    read, made = ReferenceStore.open(store, WORLD), GameReferences(WORLD, "walkthrough")
+    read, made = ReferenceStore.open(store, WORLD), LiveReferences(WORLD, "walkthrough")
     assert len(read) == 12
-    assert all(read.get(task) == made.get(task) for task in WORLD.tasks("train"))
+    assert all(read.get(task) == made.get(task) for task in TASKS)
     assert read.get(Task("pocket/train/999999-pick", "train", "pick")) is None
 
 
-@pytest.mark.parametrize("source", ["walkthrough", "expert"])
-def test_a_reference_followed_by_its_own_actions_passes_every_check(source: Source) -> None:
-    environment, references = WORLD.open(), GameReferences(WORLD, source)
-    for task in WORLD.tasks("train"):
-        reference = references.get(task)
-        assert reference is not None
-        _, seen = environment.reset(task)
-        for number, step in enumerate(reference.steps):
-            after = environment.step(step.action)
-            following = reference.steps[number + 1].action if number + 1 < len(reference.steps) else None
-            transition = Transition(seen, step.action, after, step, following)
-            assert RULES["alfworld"].check(transition, Carry()).aligned
-            seen = after
-        assert seen.success
+def test_a_line_is_parsed_only_when_its_task_is_asked_for(store: Path) -> None:
+    lines = store.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"text":"', b'"text":7,"x":"', 1)
+    store.write_bytes(b"".join(lines))
+    read = ReferenceStore.open(store, WORLD)
+    assert read.get(TASKS[0]) is not None
+    with pytest.raises(
+        ReferenceStoreError, match=r"line 4 is broken at reference\.initial\.text: .*delete the line"
+    ):
+        read.get(TASKS[2])
+
+
+def test_lines_that_somebody_else_wrote_in_another_order_of_keys_are_read_too(store: Path) -> None:
+    expected = [ReferenceStore.open(store, WORLD).get(task) for task in TASKS]
+    header, *lines = store.read_text().splitlines()
+    turned = [json.dumps(dict(reversed(json.loads(line).items()))) for line in lines]
+    store.write_text("\n".join([header, *turned]) + "\n")
+    read = ReferenceStore.open(store, WORLD)
+    assert [read.attempt(task.id) is not None for task in TASKS] == [True] * 12
+    assert [read.get(task) for task in TASKS] == expected
 
 
 def test_building_again_adds_only_what_is_missing_also_after_a_kill_in_the_middle_of_a_line(
     store: Path,
 ) -> None:
-    whole = store.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    store.write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    build_store(WORLD, "walkthrough", WORLD.tasks("train"), store)
-    assert store.read_bytes() == whole
-
-
-def test_a_broken_line_is_named_with_the_remedy(store: Path) -> None:
+    whole = without_times(store)
     lines = store.read_bytes().splitlines(keepends=True)
-    lines[3] = lines[3].replace(b'"text":"', b'"text":7,"x":"', 1)
-    store.write_bytes(b"".join(lines))
-    with pytest.raises(ReferenceStoreError, match=r"line 4 is broken at initial\.text: .*delete the line"):
-        ReferenceStore.open(store, WORLD)
+    store.write_bytes(b"".join(lines[:5]) + lines[5][:40])
+    assert len(ReferenceStore.open(store, WORLD)) == 4, "half a line is not read"
+    build(store)
+    assert without_times(store) == whole
 
 
-def test_a_store_of_another_configuration_is_refused(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(ReferenceStoreError, match="build references for this configuration"):
-        ReferenceStore.open(store, PocketWorld(seed=1))
+def test_the_last_line_of_a_task_counts(store: Path) -> None:
+    before = ReferenceStore.open(store, WORLD).attempt(TASKS[3].id)
+    assert before is not None
+    writer = ReferenceWriter(store, WORLD)
+    writer.add(replace(before, candidates=77))
+    assert writer.store.attempt(TASKS[3].id) == replace(before, candidates=77), "known to the writer at once"
+    writer.close()
+    read = ReferenceStore.open(store, WORLD)
+    assert read.attempt(TASKS[3].id) == replace(before, candidates=77)
+    assert len(read.task_ids()) == len(read) == 12
+
+
+def test_a_task_without_a_reference_is_kept_with_its_reason(tmp_path: Path) -> None:
+    writer = ReferenceWriter(tmp_path / "some.jsonl", WORLD)
+    attempt = Attempt(TASKS[0].id, "train", "pick", ("gold",), reason='says "reference":{ no')
+    writer.add(attempt)
+    writer.close()
+    read = ReferenceStore.open(tmp_path / "some.jsonl", WORLD)
+    assert read.get(TASKS[0]) is None
+    assert (len(read), read.attempt(TASKS[0].id)) == (0, attempt)
+
+
+def test_a_store_of_another_configuration_is_refused_and_the_message_says_what_differs(store: Path) -> None:
+    other = PocketWorld(seed=1, train=12)
+    with pytest.raises(ReferenceStoreError, match=r"environment\.seed is 0 there and 1 here; build references"):
+        ReferenceStore.open(store, other, {**SETTINGS, "seed": 1})
+    with pytest.raises(ReferenceStoreError, match=r"split train had 12 tasks there and has 5 here"):
+        ReferenceStore.open(store, PocketWorld(seed=1, train=5), SETTINGS)
+    with pytest.raises(ReferenceStoreError, match="settings are the same, but the files or the simulator"):
+        ReferenceStore.open(store, other, SETTINGS)
+
+
+def test_settings_that_do_not_change_the_fingerprint_do_not_matter(store: Path) -> None:
+    assert (
+        len(ReferenceStore.open(store, PocketWorld(train=3, turn_limit=9), {"seed": 0, "turn_limit": 9})) == 12
+    )
+
+
+def test_what_is_no_store_is_refused(store: Path, tmp_path: Path) -> None:
     with pytest.raises(ReferenceStoreError, match="no reference file"):
         ReferenceStore.open(tmp_path / "nowhere.jsonl", WORLD)
+    store.write_bytes(b'{"format":"actfirst-references-1","world":"pocket","fingerprint":"x"}\n')
+    with pytest.raises(ReferenceStoreError, match="has the format actfirst-references-1"):
+        ReferenceStore.open(store, WORLD)
     store.write_bytes(b"garbage\n")
     with pytest.raises(ReferenceStoreError, match="no header"):
         ReferenceStore.open(store, WORLD)
 
 
 def test_actions_after_the_end_of_an_episode_are_an_error_of_the_list() -> None:
-    task = WORLD.tasks("train")[0]
-    actions = [*WORLD.game(task).walkthrough, "look"]
+    actions = [*WORLD.game(TASKS[0]).walkthrough, "look"]
     with pytest.raises(ReferenceStoreError, match="goes on after the episode ended"):
-        replay(WORLD.open(), task, actions, "test")
+        replay(WORLD.open(), TASKS[0], actions, "test")
 
 
 @pytest.mark.parametrize("notes", [b"milk, eggs", b"milk\neggs", b'{"format": 1}\n{"half'])
@@ -89,19 +140,27 @@ def test_a_foreign_file_is_refused_and_not_touched(notes: bytes, tmp_path: Path)
     path = tmp_path / "notes.txt"
     path.write_bytes(notes)
     with pytest.raises(ReferenceStoreError, match="not a reference file"):
-        build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)
+        build(path)
     assert path.read_bytes() == notes
 
 
 def test_a_header_that_lost_its_end_is_written_again(store: Path) -> None:
-    whole = store.read_bytes()
-    store.write_bytes(whole.partition(b"\n")[0])
-    build_store(WORLD, "walkthrough", WORLD.tasks("train"), store)
-    assert store.read_bytes() == whole
+    whole = without_times(store)
+    store.write_bytes(store.read_bytes().partition(b"\n")[0])
+    build(store)
+    assert without_times(store) == whole
 
 
 @pytest.mark.parametrize("place", ["/proc/x/y", "/dev/full", "."])
 def test_a_place_that_cannot_be_written_is_named(place: str, tmp_path: Path) -> None:
     path = tmp_path if place == "." else Path(place)
     with pytest.raises((RunFolderError, ReferenceStoreError), match=str(path)):
-        build_store(WORLD, "walkthrough", WORLD.tasks("train"), path)
+        build(path)
+
+
+def test_two_builds_do_not_write_one_file_at_the_same_time(store: Path) -> None:
+    writer = ReferenceWriter(store, WORLD)
+    with pytest.raises(ReferenceStoreError, match="another process is building"):
+        ReferenceWriter(store, WORLD)
+    writer.close()
+    ReferenceWriter(store, WORLD).close()

@@ -1,80 +1,316 @@
-"""`actfirst references`: build and look at offline reference trajectories."""
+"""`actfirst references`: build, verify and look at offline reference trajectories."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
 
-app = typer.Typer(help="Build and show offline reference trajectories.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from actfirst.config.models import Config
+    from actfirst.envs.base import World
+    from actfirst.records import Task
+    from actfirst.references.attempt import Attempt
+    from actfirst.references.build import Import
+    from actfirst.references.make import Care
+
+app = typer.Typer(help="Build, verify and show offline reference trajectories.", no_args_is_help=True)
+
+Recipe = Annotated[str, typer.Argument(help="A recipe's name or a .toml file: which world.")]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+]
+Split = Annotated[str, typer.Option(help="The split whose tasks are meant.")]
+PerKind = Annotated[int, typer.Option(min=0, help="Only the first N tasks of each kind; 0 for all.")]
+Only = Annotated[str, typer.Option(help="Only tasks whose id holds this text.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=0, help="Processes; 0: this one. Default: this one for worlds that are fast, else one a core."
+    ),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the result to this file.", callback=check_result_file)
+]
 
 
 @app.command("build")
 def build(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file: which world.")],
+    recipe: Recipe,
     out: Annotated[Path, typer.Argument(help="The file to write; an unfinished one is completed.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    overrides: Overrides = None,
+    split: Split = "train",
+    per_kind: PerKind = 0,
+    only: Only = "",
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated: best, walkthrough, solver, expert, oracle, gold, solutions; or none. "
+            "Default: the recipe's references.source."
+        ),
     ] = None,
-    split: Annotated[str, typer.Option(help="The split whose tasks are covered.")] = "train",
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
+    imports: Annotated[
+        list[Path] | None,
+        typer.Option("--import", help="A file of demonstrations; may be given several times."),
     ] = None,
+    teachers: Annotated[
+        list[str] | None,
+        typer.Option("--teacher", help="A checkpoint that plays each task; may be given several times."),
+    ] = None,
+    rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each teacher per task.")] = 10,
+    workers: Workers = None,
+    again: Annotated[
+        bool, typer.Option(help="Ask all sources again; a better reference replaces one.")
+    ] = False,
+    shorten_seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="How long one reference may be shortened; 0: not at all.")
+    ] = None,
+    json_file: Json = None,
 ) -> None:
-    """Replay what a world's games give (references.source) and keep what it shows.
+    """Replay candidates of every task and keep the best: higher score, then fewer actions.
 
     \b
     actfirst references build pocket references/pocket.jsonl
+    actfirst references build paper/alfworld-1.7b references/alfworld.jsonl --import demonstrations.jsonl.xz
+    actfirst references build pocket references/pocket.jsonl --teacher pocket:teacher
     actfirst train pocket references.path=references/pocket.jsonl
     """
-    from dataclasses import asdict
-
-    from rich.progress import Progress
+    from functools import partial
 
     from actfirst.config.load import resolve
-    from actfirst.references.build import build_store
-    from actfirst.runtime.parts import game_world, open_stage
+    from actfirst.envs.registry import open_world
+    from actfirst.references.build import Import, Plan, build_store
+    from actfirst.references.coverage import coverage
+    from actfirst.references.store import ReferenceStore
 
     config = resolve(recipe, overrides or [])
-    world = game_world(open_stage(config.environment))
-    with Progress(transient=True) as progress:
-        bar = progress.add_task("replaying")
-        report = build_store(
-            world,
-            config.references.source,
-            world.tasks(split),
-            out,
-            lambda done, of: progress.update(bar, completed=done, total=of),
-        )
-    print_note(
-        f"{out}: {report.covered} of {report.tasks} tasks covered, "
-        f"{report.mean_actions:.1f} actions on average, {report.longest} at most"
+    opener = partial(open_world, config.environment)
+    world = opener()
+    tasks = choose(world, split, per_kind, only)
+    files = [Import(path) for path in imports or []]
+    for model in teachers or []:
+        files.append(_teacher_rollouts(config, model, rollouts, tasks, out))
+    plan = Plan(
+        sources=_names(sources if sources is not None else config.references.source),
+        imports=tuple(files),
+        care=_care(world, shorten_seconds),
+        workers=_workers(config, workers),
+        again=again,
     )
-    write_result(json_file, asdict(report))
+    with _progress("tasks") as told:
+        covered = 0
+
+        def tell(done: int, of: int, attempt: Attempt | None) -> None:
+            nonlocal covered
+            covered += attempt is not None and attempt.reference is not None
+            told(done, of, f"{covered} new references")
+
+        build_store(opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
+    result = coverage(ReferenceStore.read(out))
+    print_coverage(out, result)
+    write_result(json_file, plain(result))
+
+
+@app.command("verify")
+def verify(
+    recipe: Recipe,
+    file: Annotated[Path, typer.Argument(help="A reference file.")],
+    overrides: Overrides = None,
+    split: Split = "train",
+    per_kind: PerKind = 0,
+    only: Only = "",
+    at_least: Annotated[
+        float,
+        typer.Option(min=0.0, max=100.0, help="Percent of reliable references that must pass every check."),
+    ] = 99.0,
+    workers: Workers = None,
+    json_file: Json = None,
+) -> None:
+    """Follow every reference with its own actions in a fresh environment and check each turn.
+
+    Exit code 1 if fewer than --at-least percent pass. Unreliable references are counted by themselves.
+
+    \b
+    actfirst references verify pocket references/pocket.jsonl
+    """
+    from functools import partial
+
+    from actfirst.config.load import resolve
+    from actfirst.envs.registry import open_world
+    from actfirst.references.verify import verify_store
+
+    config = resolve(recipe, overrides or [])
+    opener = partial(open_world, config.environment)
+    tasks = choose(opener(), split, per_kind, only)
+    configuration = config.environment.model_dump(mode="json")
+    with _progress("references") as told:
+        found = verify_store(
+            opener,
+            file,
+            tasks,
+            configuration,
+            _workers(config, workers),
+            on_task=lambda done, of: told(done, of, ""),
+        )
+    print_verification(found)
+    write_result(json_file, {"percent": found.overall.percent, "at_least": at_least, **plain(found)})
+    if found.overall.percent < at_least:
+        print_note(f"{found.overall.percent:.2f} % is less than --at-least {at_least:g}")
+        raise typer.Exit(1)
 
 
 @app.command("show")
 def show(
     file: Annotated[Path, typer.Argument(help="A reference file.")],
-    recipe: Annotated[str, typer.Argument(help="The recipe whose world it belongs to.")],
-    task: Annotated[str, typer.Argument(help="A task id.")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE")] = None,
+    task: Annotated[str | None, typer.Argument(help="A task id, or a part that one id alone has.")] = None,
+    json_file: Json = None,
 ) -> None:
-    """Print one reference trajectory."""
-    from actfirst.config.load import resolve
-    from actfirst.errors import TaskError
-    from actfirst.records import Task
-    from actfirst.references.store import ReferenceStore
-    from actfirst.runtime.parts import open_stage
+    """What a file covers; with a task, the reference of that task.
 
-    store = ReferenceStore.open(file, open_stage(resolve(recipe, overrides or []).environment).world)
-    reference = store.get(Task(task, "", ""))
-    if reference is None:
-        raise TaskError(f"{file} has no reference of task {task!r} among its {len(store)}")
-    print(reference.initial.text)
-    for step in reference.steps:
-        print(f"\n> {step.action}\n{step.observation.text}")
+    \b
+    actfirst references show references/pocket.jsonl
+    actfirst references show references/pocket.jsonl train/000003
+    """
+    from actfirst.references.coverage import coverage
+    from actfirst.references.store import ReferenceStore
+
+    store = ReferenceStore.read(file)
+    if task is not None:
+        attempt = store.attempt(_find(store.task_ids(), task, file))
+        assert attempt is not None
+        print_attempt(attempt)
+        write_result(json_file, plain(attempt))
+        return
+    header = store.header
+    print(f"{header.world} ({header.fingerprint}), made by actfirst {header.actfirst}")
+    for key, value in header.configuration.items():
+        print(f"  environment.{key} = {value}")
+    result = coverage(store)
+    print_coverage(file, result)
+    write_result(json_file, plain(result))
+
+
+def choose(world: World, split: str, per_kind: int, only: str) -> list[Task]:
+    """The tasks of a split that are meant, in order."""
+    from collections import Counter
+
+    from actfirst.errors import TaskError
+
+    taken: Counter[str] = Counter()
+    chosen: list[Task] = []
+    for task in world.tasks(split):
+        if only in task.id and (not per_kind or taken[task.kind] < per_kind):
+            taken[task.kind] += 1
+            chosen.append(task)
+    if not chosen:
+        raise TaskError(f"no task of {world.name}/{split} has {only!r} in its id; --only is a part of one")
+    return chosen
+
+
+def _names(given: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in given.split(",") if name.strip() and name.strip() != "none")
+
+
+def _care(world: World, shorten_seconds: float | None) -> Care | None:
+    """What the benchmark needs, with another shortening budget if one is given."""
+    from dataclasses import replace
+
+    from actfirst.references.make import CARE, Care
+    from actfirst.references.shorten import Budget
+
+    if shorten_seconds is None:
+        return None
+    needed = CARE.get(world.rules, Care())
+    # Replays are no limit of their own here: who gives seconds means seconds.
+    budget = Budget(replays=1_000_000, seconds=shorten_seconds) if shorten_seconds > 0 else None
+    return replace(needed, shorten=budget)
+
+
+def _workers(config: Config, asked: int | None) -> int:
+    import os
+
+    from actfirst.envs.registry import hosting
+
+    if asked is not None:
+        return asked
+    return (os.cpu_count() or 1) if hosting(config.environment).processes else 0
+
+
+def _teacher_rollouts(config: Config, model: str, count: int, tasks: Sequence[Task], out: Path) -> Import:
+    """Let a model play every task; its rollouts are candidates, in a file beside the store."""
+    from actfirst.references.build import Import
+    from actfirst.runtime.model_folder import find_model
+    from actfirst.runtime.teacher_rollouts import TeacherRollouts
+
+    folder = find_model(model, "--teacher")
+    name = model.rstrip("/").replace(":", "/").split("/")[-1]
+    path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
+
+    async def play(told: Callable[[int, int, str], None]) -> None:
+        from actfirst.evaluate.protocol import Evaluator
+        from actfirst.runtime.parts import open_encoder, open_engine, open_stage
+
+        stage, section = open_stage(config.environment, config.pool), config.evaluation
+        engine = open_engine(config.engine, folder)
+        try:
+            policy = stage.policy(engine, open_encoder(folder), section.generation)
+            evaluator = Evaluator(stage.pool, stage.rules, stage.world.turn_limit, section.batch_tasks)
+            rollouts = TeacherRollouts(evaluator, policy, model, count, config.run.seed, path)
+            await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
+        finally:
+            await engine.close()
+            await stage.pool.close()
+
+    with _progress("rollouts") as told:
+        asyncio.run(play(told))
+    return Import(path, f"teacher:{name}")
+
+
+def _find(ids: Sequence[str], part: str, file: Path) -> str:
+    from actfirst.errors import TaskError
+
+    if part in ids:
+        return part
+    found = [task_id for task_id in ids if part in task_id]
+    if len(found) != 1:
+        fault = f"{len(found)} tasks whose id holds" if found else "no task whose id holds"
+        raise TaskError(f"{file} has {fault} {part!r}; name one of its {len(ids)} tasks")
+    return found[0]
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal; elsewhere about ten lines, and one a minute at least. Both on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def say(done: int, of: int, more: str) -> None:
+            nonlocal last
+            if done == of or done % max(1, of // 10) == 0 or time.monotonic() - last > 60:
+                last = time.monotonic()
+                print_note(f"{done} of {of} {what}" + (f", {more}" if more else ""))
+
+        yield say
+        return
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, of, more: bar.update(task, completed=done, total=of, description=more)

@@ -1,111 +1,291 @@
 """References on disk: one JSON object a line, a header first, appended as they are made.
 
-The header names the world and its fingerprint; a file of anything else is refused, and never touched. A line that a
-kill left half-written is cut when the store is opened for more; a broken line anywhere else is an error that names it.
+The header names the world, its fingerprint and its configuration in words; a file of anything else is refused, and
+never touched. Every further line is an `Attempt`; the last line of a task counts. Opening reads the file once to learn
+where each task's line is; a line is parsed when its task is asked for. A line that a kill left half-written is not
+read, and is cut when the store is opened for more; a broken line anywhere else is an error that names it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from actfirst import __version__
 from actfirst.envs.base import World
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Reference, Task
+from actfirst.references.attempt import Attempt
 from actfirst.tracking import files
 
-FORMAT = "actfirst-references-1"
-_REFERENCE = TypeAdapter(Reference)
+FORMAT = "actfirst-references-2"
+_ATTEMPT = TypeAdapter(Attempt)
+_ID = b'{"task_id":"'
+_REFERENCE = b'"reference":{'  # JSON escapes quotes inside strings, so no text can look like this key
+
+Configuration = Mapping[str, object]
+"""The environment section of the recipe, so that a refusal can say what differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """For what a store was made. `tasks` counts the tasks of the splits when it was begun."""
+
+    format: str
+    world: str
+    rules: str
+    fingerprint: str
+    turn_limit: int
+    tasks: dict[str, int]
+    configuration: dict[str, object]
+    actfirst: str
+
+    @classmethod
+    def of(cls, world: World, configuration: Configuration) -> Self:
+        return cls(
+            format=FORMAT,
+            world=world.name,
+            rules=world.rules,
+            fingerprint=world.fingerprint,
+            turn_limit=world.turn_limit,
+            tasks={split: len(world.tasks(split)) for split in world.splits()},
+            # by way of JSON, so that it compares equal to what is read back
+            configuration=json.loads(json.dumps(dict(configuration))),
+            actfirst=__version__,
+        )
+
+
+_HEADER = TypeAdapter(Header)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    number: int
+    offset: int
+    length: int
+    covered: bool
 
 
 class ReferenceStore:
-    """All references of a file, by task."""
+    """All attempts of a file, by task; each is read when it is asked for."""
 
-    def __init__(self, references: Mapping[str, Reference]) -> None:
-        self._references = references
-
-    def __len__(self) -> int:
-        return len(self._references)
-
-    def get(self, task: Task) -> Reference | None:
-        return self._references.get(task.id)
+    def __init__(self, path: Path, header: Header, places: dict[str, _Place]) -> None:
+        self.path = path
+        self.header = header
+        self._places = places
 
     @classmethod
-    def open(cls, path: Path, world: World) -> Self:
-        """Read a store that was made for `world` as it is configured now."""
+    def read(cls, path: Path) -> Self:
+        """Open a store whatever it was made for, to look at it."""
         lines = _lines(path)
-        _check_header(path, next(lines, b""), world)
-        references: dict[str, Reference] = {}
-        for number, line in enumerate(lines, start=2):
-            reference = _parse(path, number, line)
-            references[reference.task_id] = reference
-        return cls(references)
+        _, first = next(lines, (0, b""))
+        header, places = _read_header(path, first), {}
+        for number, (offset, line) in enumerate(lines, start=2):
+            task_id, covered = _glance(path, number, line)
+            places[task_id] = _Place(number, offset, len(line), covered)
+        return cls(path, header, places)
+
+    @classmethod
+    def open(cls, path: Path, world: World, configuration: Configuration | None = None) -> Self:
+        """Open a store that was made for `world` as it is configured now."""
+        check_header(path, world, configuration or {})
+        return cls.read(path)
+
+    def __len__(self) -> int:
+        """How many tasks have a reference."""
+        return sum(place.covered for place in self._places.values())
+
+    def task_ids(self) -> list[str]:
+        """Every task that was attempted."""
+        return list(self._places)
+
+    def covers(self, task: Task) -> bool:
+        """Whether the task has a reference; answered without reading it."""
+        return task.id in self._places and self._places[task.id].covered
+
+    def get(self, task: Task) -> Reference | None:
+        attempt = self.attempt(task.id) if self.covers(task) else None
+        return attempt.reference if attempt else None
+
+    def attempt(self, task_id: str) -> Attempt | None:
+        """The latest attempt at a task; None if there was none."""
+        place = self._places.get(task_id)
+        if place is None:
+            return None
+        try:
+            with self.path.open("rb") as file:
+                file.seek(place.offset)
+                line = file.read(place.length)
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
+        attempt = _parse(self.path, place.number, line)
+        if attempt.task_id != task_id:
+            raise ReferenceStoreError(f"{self.path} was rewritten while it was in use; start again")
+        return attempt
+
+    def attempts(self) -> Iterator[Attempt]:
+        """The latest attempt at every task, one at a time."""
+        for task_id in self._places:
+            attempt = self.attempt(task_id)
+            assert attempt is not None
+            yield attempt
+
+    def added(self, task_id: str, offset: int, length: int, covered: bool) -> None:
+        """Told by the writer of every line that it appends."""
+        last = max((place.number for place in self._places.values()), default=1)
+        self._places[task_id] = _Place(last + 1, offset, length, covered)
 
 
 class ReferenceWriter:
-    """Appends references to a store, new or existing: whole lines, one at a time."""
+    """Appends attempts to a store, new or existing: whole lines, one at a time, one writer at a time."""
 
-    def __init__(self, path: Path, world: World) -> None:
-        self.done: set[str] = set()
+    def __init__(self, path: Path, world: World, configuration: Configuration | None = None) -> None:
         self._path = path
+        settings = configuration or {}
         with files.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             size, whole = files.size(path), files.whole_size(path)
         if size:
-            # Before anything is cut: the file may be somebody's notes.
-            _check_header(path, next(_lines(path), b""), world)
-        if size > whole:
-            files.cut(path, whole)
-        if whole:
-            self.done = set(ReferenceStore.open(path, world)._references)
-        else:
-            self._append({"format": FORMAT, "world": world.name, "fingerprint": world.fingerprint})
+            # Before anything is locked or cut: the file may be somebody's notes.
+            check_header(path, world, settings)
+        self._lock = _lock(path)
+        try:
+            if size > whole:
+                files.cut(path, whole)
+            if not whole:
+                self._append(_HEADER.dump_python(Header.of(world, settings), mode="json"))
+            self.store = ReferenceStore.read(path)
+        except BaseException:
+            self.close()
+            raise
 
-    def add(self, reference: Reference) -> None:
-        self._append(_REFERENCE.dump_python(reference, mode="json"))
-        self.done.add(reference.task_id)
+    def add(self, attempt: Attempt) -> None:
+        offset = files.size(self._path)
+        line = self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
+        self.store.added(attempt.task_id, offset, len(line), attempt.reference is not None)
 
-    def _append(self, record: Mapping[str, object]) -> None:
-        files.append_whole(self._path, files.json_line(record))
+    def close(self) -> None:
+        """Let others write. Calling it twice is allowed."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _append(self, record: Mapping[str, object]) -> bytes:
+        line = files.json_line(record)
+        files.append_whole(self._path, line)
+        return line.encode()
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def check_header(path: Path, world: World, configuration: Configuration) -> None:
+    """Refuse a file that was not made for `world` as it is configured now, saying what differs."""
+    _, first = next(_lines(path), (0, b""))
+    made, now = _read_header(path, first), Header.of(world, configuration)
+    if (made.world, made.fingerprint) == (now.world, now.fingerprint):
+        return
+    raise ReferenceStoreError(
+        f"{path} was made for {made.world} ({made.fingerprint}), but this run plays {now.world} "
+        f"({now.fingerprint}), so its transitions would not replay: {_differences(made, now)}; build references "
+        "for this configuration with `actfirst references build`"
+    )
+
+
+def _differences(made: Header, now: Header) -> str:
+    """The settings that explain two fingerprints, in words."""
+    if made.world != now.world:
+        return f"environment.name is {made.world} there and {now.world} here"
+    keys = [key for key in made.configuration if key in now.configuration]
+    said = [
+        f"environment.{key} is {json.dumps(made.configuration[key])} there and "
+        f"{json.dumps(now.configuration[key])} here"
+        for key in keys
+        if made.configuration[key] != now.configuration[key]
+    ]
+    counts = [
+        f"split {split} had {made.tasks[split]} tasks there and has {now.tasks[split]} here"
+        for split in made.tasks
+        if split in now.tasks and made.tasks[split] != now.tasks[split]
+    ]
+    if said or counts:
+        return ", ".join((*said, *counts))
+    version = (
+        "" if made.actfirst == now.actfirst else f" (made by actfirst {made.actfirst}, this is {now.actfirst})"
+    )
+    return f"its settings are the same, but the files or the simulator behind them have changed{version}"
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a file with their offsets. The first is given even without its end."""
     try:
         if not path.is_file():
             raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
+        offset = 0
         with path.open("rb") as file:
-            yield from file
+            for line in file:
+                if offset == 0 or line.endswith(b"\n"):
+                    yield offset, line
+                offset += len(line)
     except OSError as error:
-        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause") from error
+        raise _unreadable(path, error) from error
 
 
-def _check_header(path: Path, line: bytes, world: World) -> None:
+def _lock(path: Path) -> int:
+    """Held until it is closed; the kernel lets go of it when the process dies in whatever way."""
+    with files.writing(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise ReferenceStoreError(
+                f"another process is building {path}; wait for it, or write another file"
+            ) from None
+        except BaseException:
+            os.close(handle)
+            raise
+    return handle
+
+
+def _read_header(path: Path, line: bytes) -> Header:
+    remedy = "build it again with `actfirst references build`"
     try:
-        header = json.loads(line)
-        said = header["format"], header["world"], header["fingerprint"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ReferenceStoreError(
-            f"{path} is not a reference file: its first line is no header; build it again with "
-            "`actfirst references build`"
-        ) from error
-    if said != (FORMAT, world.name, world.fingerprint):
-        raise ReferenceStoreError(
-            f"{path} was made for {said[1]} {said[2]} ({said[0]}), but this run plays {world.name} "
-            f"{world.fingerprint} ({FORMAT}): its transitions would not replay; build references for this "
-            "configuration with `actfirst references build`"
-        )
+        said = json.loads(line)
+        if isinstance(said, dict) and str(said.get("format", "")).startswith("actfirst-references-"):
+            if said["format"] != FORMAT:
+                raise ReferenceStoreError(
+                    f"{path} has the format {said['format']}, this version reads {FORMAT}; {remedy}"
+                )
+            return _HEADER.validate_json(line)
+    except ValueError:
+        pass
+    raise ReferenceStoreError(f"{path} is not a reference file: its first line is no header; {remedy}")
 
 
-def _parse(path: Path, number: int, line: bytes) -> Reference:
+def _glance(path: Path, number: int, line: bytes) -> tuple[str, bool]:
+    """The task of a line and whether it has a reference, without parsing all of it where we wrote it ourselves."""
+    end = line.find(b'"', len(_ID))
+    if line.startswith(_ID) and end > 0 and b"\\" not in line[:end] and line.endswith(b"}\n"):
+        return line[len(_ID) : end].decode(errors="replace"), _REFERENCE in line
+    attempt = _parse(path, number, line)
+    return attempt.task_id, attempt.reference is not None
+
+
+def _parse(path: Path, number: int, line: bytes) -> Attempt:
     try:
-        return _REFERENCE.validate_json(line)
+        return _ATTEMPT.validate_json(line)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "the line"
         raise ReferenceStoreError(
             f"{path}, line {number} is broken at {where}: {error.errors()[0]['msg']}; delete the line and run "
             "`actfirst references build` again: it adds what is missing"
         ) from error
+
+
+def _unreadable(path: Path, error: OSError) -> ReferenceStoreError:
+    return ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause")

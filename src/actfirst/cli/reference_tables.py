@@ -1,0 +1,75 @@
+"""What `actfirst references` prints: coverage, verification, and one reference as a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actfirst.cli.console import print_note, print_table
+
+if TYPE_CHECKING:
+    from actfirst.references.attempt import Attempt
+    from actfirst.references.coverage import Coverage, Group
+    from actfirst.references.verify import Share, Verification
+
+
+def print_coverage(file: Path, found: Coverage) -> None:
+    all_ = found.overall
+    print(
+        f"{file}: {all_.covered} of {found.tasks} tasks have a reference ({all_.attempted} attempted), "
+        f"{all_.successful} successful, mean score {all_.mean_score:.1f}, "
+        f"{all_.within_limit} within {found.turn_limit} turns, {all_.unreliable} unreliable"
+    )
+    if found.lengths:
+        lengths = found.lengths
+        print(
+            f"actions: {lengths.least} to {lengths.most}, mean {lengths.mean:.1f}, median {lengths.median:g}, "
+            f"nine in ten at most {lengths.ninth_decile}"
+        )
+        print("lengths: " + ", ".join(f"{span}: {count}" for span, count in found.histogram.items()))
+    if found.sources:
+        print("sources: " + ", ".join(f"{name} {count}" for name, count in found.sources.items()))
+    for reason, count in found.reasons.items():
+        print(f"without: {count} x {reason}")
+    columns = ("kind", "attempted", "covered", "successful", "in limit", "unreliable", "score", "actions")
+    print_table(columns, [_group_row(kind, group) for kind, group in {**found.by_kind, "all": all_}.items()])
+
+
+def _group_row(kind: str, group: Group) -> list[str]:
+    counts = (group.attempted, group.covered, group.successful, group.within_limit, group.unreliable)
+    return [kind, *map(str, counts), f"{group.mean_score:.1f}", f"{group.mean_actions:.1f}"]
+
+
+def print_verification(found: Verification) -> None:
+    columns = ("kind", "references", "aligned", "percent", "unreliable", "of these aligned", "first failures")
+    rows = {**found.by_kind, "all": found.overall}
+    print_table(columns, [_share_row(kind, share) for kind, share in rows.items()])
+    for failure in found.failures:
+        print_note(f"turn {failure.turn} of {failure.task_id}: {failure.reason}")
+
+
+def _share_row(kind: str, share: Share) -> list[str]:
+    counts = (share.references, share.aligned)
+    percent = f"{share.percent:.2f}" if share.references else "-"
+    said = ", ".join(f"{count} x {reason}" for reason, count in share.reasons.items())
+    return [kind, *map(str, counts), percent, str(share.unreliable), str(share.unreliable_aligned), said]
+
+
+def print_attempt(attempt: Attempt) -> None:
+    reference = attempt.reference
+    print(f"{attempt.task_id} ({attempt.kind}), {attempt.candidates} candidates of {', '.join(attempt.tried)}")
+    if reference is None:
+        print(f"no reference: {attempt.reason}")
+        return
+    kept = "" if reference.reliable else f"; unreliable: {attempt.agreed} of {attempt.replays} replays agree"
+    cut = f", {attempt.cut} more were cut" if attempt.cut else ""
+    print(f"{len(reference.steps)} actions by {reference.source}{cut}, score {reference.score:g}{kept}\n")
+    print(reference.initial.text)
+    for number, step in enumerate(reference.steps, start=1):
+        print(f"\n{number}> {step.action}\n{step.observation.text}")
+
+
+def plain(record: Coverage | Verification | Attempt) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(record)

@@ -1,0 +1,176 @@
+"""Reads other people's demonstrations: files of several shapes in, lists of actions out.
+
+Files: JSON lines, a JSON list of records, or a JSON object from task to actions or record; plain or compressed by xz,
+gzip or bzip2. Records: a list of actions, a list of steps that each hold an action, or a chat whose assistant turns
+hold one each. Which task a record belongs to is said by a name (an id, or a path on somebody's machine), or only by
+the task's instruction somewhere in its texts: see `imported.py`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.errors import ReferenceStoreError
+
+_UNPACK: dict[bytes, Callable[[bytes], bytes]] = {
+    b"\xfd7zXZ": lzma.decompress,
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+}
+_ACTIONS = ("actions", "action_list", "action_sequence", "walkthrough")
+_STEPS = ("trajectory", "steps", "traj", "history")
+_CHATS = ("messages", "conversations", "conversation", "dialogue")
+_NAMES = ("task_id", "game_file", "gamefile", "game", "task", "file", "path")
+_LOOSE_NAMES = ("id", "item_id", "name")  # numbers here are line numbers more often than tasks
+_TEXTS = ("instruction", "goal", "task_description", "query", "task")
+_TASK_TYPES, _VARIATIONS = ("task_name", "taskName", "task"), ("variation", "variation_idx", "variationIdx")
+_ASSISTANTS = frozenset(("assistant", "gpt", "agent", "model"))
+_OPENING = 3  # of the messages that are no answers, those in which an instruction may stand
+
+_TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
+_LABELLED = re.compile(r"^\s*Action\s*(?:\d+\s*)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
+_INVOKED = re.compile(r"^```\w*|`")
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One record. `names` may identify the task; `texts` are passages among which its instruction may be."""
+
+    actions: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def read_demonstrations(path: Path) -> Iterator[Demonstration]:
+    """All demonstrations of a file, in order; records without actions are passed over."""
+    known = False
+    for name, record in _records(path):
+        found = _demonstration(name, record)
+        known = known or found is not None
+        if found is not None and found.actions:
+            yield found
+    if not known:
+        raise ReferenceStoreError(
+            f"{path} holds no demonstrations of a known shape: each record needs a list under one of "
+            f"{', '.join(_ACTIONS + _STEPS + _CHATS)}"
+        )
+
+
+def _records(path: Path) -> Iterator[tuple[str, object]]:
+    """Records, each with the name under which it stands in the file (empty for most shapes)."""
+    try:
+        text = _read(path)
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) > 1 and _is_record(lines[0]):
+            yield from (("", json.loads(line)) for line in lines)
+        else:
+            yield from _whole(json.loads(text))
+    except OSError as error:
+        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause") from error
+    except (ValueError, EOFError, lzma.LZMAError) as error:
+        raise ReferenceStoreError(
+            f"{path} is neither JSON nor JSON lines, plain or compressed: {error}"
+        ) from error
+
+
+def _read(path: Path) -> bytes:
+    data = path.read_bytes()
+    return next((unpack(data) for magic, unpack in _UNPACK.items() if data.startswith(magic)), data)
+
+
+def _is_record(line: bytes) -> bool:
+    """Whether a line is a JSON object by itself, as in JSON lines."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _whole(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, list):
+        yield from (("", item) for item in value)
+    elif isinstance(value, dict) and _demonstration("", value) is not None:
+        yield "", value
+    elif isinstance(value, dict):
+        yield from value.items()
+
+
+def _demonstration(name: str, record: object) -> Demonstration | None:
+    """None if the record has no known shape."""
+    if isinstance(record, list):
+        return Demonstration(_listed(record), (name,) if name else (), (name,) if name else ())
+    if not isinstance(record, dict):
+        return None
+    actions, texts = _actions(record)
+    if actions is None:
+        return None
+    texts = (name, *_strings(record, _TEXTS), *texts)
+    return Demonstration(actions, tuple(filter(None, (name, *_names(record)))), tuple(filter(None, texts)))
+
+
+def _actions(record: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The actions of a record, and what else it says that may hold the instruction."""
+    for key in (*_ACTIONS, *_STEPS):
+        value = record.get(key)
+        if isinstance(value, list) and all(isinstance(item, str | dict) for item in value):
+            return _listed(value), ()
+    for key in _CHATS:
+        value = record.get(key)
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            return _chat(value)
+    return None, ()
+
+
+def _listed(items: Sequence[object]) -> tuple[str, ...]:
+    said = (item.get("action") if isinstance(item, dict) else item for item in items)
+    return tuple(action.strip() for action in said if isinstance(action, str) and action.strip())
+
+
+def _chat(messages: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    answers: list[str] = []
+    texts: list[str] = []
+    for message in messages:
+        role = str(message.get("role", message.get("from", ""))).lower()
+        content = message.get("content", message.get("value", ""))
+        if isinstance(content, str):
+            (answers if role in _ASSISTANTS else texts).append(content)
+    marked = tuple(action for answer in answers if (action := marked_action(answer)))
+    # A chat whose answers carry no marks at all answers with bare actions.
+    bare = tuple(answer.strip() for answer in answers if answer.strip() and "\n" not in answer.strip())
+    return marked or bare, tuple(texts[:_OPENING])
+
+
+def marked_action(answer: str) -> str:
+    """The action of an answer: the last `<action>` field, else the last `Action:` line; empty if neither is there."""
+    for mark in (_TAGGED, _LABELLED):
+        found = mark.findall(answer)
+        if found:
+            return _INVOKED.sub("", str(found[-1])).strip()
+    return ""
+
+
+def _names(record: Mapping[str, object]) -> Iterator[str]:
+    kinds, variations = (
+        [str(record[key]) for key in keys if isinstance(record.get(key), str | int)]
+        for keys in (_TASK_TYPES, _VARIATIONS)
+    )
+    if kinds and variations:
+        yield f"{kinds[0]}/{variations[0]}"
+    for key in _NAMES:
+        if isinstance(record.get(key), str | int):
+            yield str(record[key])
+    yield from (name for name in _strings(record, _LOOSE_NAMES) if not name.isdigit())
+
+
+def _strings(record: Mapping[str, object], keys: Sequence[str]) -> Iterator[str]:
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, str):
+            yield value

@@ -1,0 +1,24 @@
+"""References made in the moment they are asked for, from what a world's tasks themselves say. No file.
+
+For worlds whose replays take milliseconds and are not random, where replaying now is replaying offline.
+"""
+
+from __future__ import annotations
+
+from actfirst.envs.base import World
+from actfirst.records import Reference, Task
+from actfirst.references.make import Care, Maker
+from actfirst.references.sources import open_sources
+
+
+class LiveReferences:
+    """One reference per task, made once; None where no candidate works."""
+
+    def __init__(self, world: World, source: str) -> None:
+        self._maker = Maker(world, open_sources(world, [source], []), Care())
+        self._made: dict[str, Reference | None] = {}
+
+    def get(self, task: Task) -> Reference | None:
+        if task.id not in self._made:
+            self._made[task.id] = self._maker.attempt(task).reference
+        return self._made[task.id]

@@ -1,0 +1,192 @@
+"""Building and verifying a store: sources, resumption, parallel workers, perfect replay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from actfirst.envs.alfworld.world import AlfworldWorld
+from actfirst.envs.pocket.world import PocketWorld
+from actfirst.errors import ConfigError, ReferenceStoreError
+from actfirst.records import ReferenceStep, Task
+from actfirst.references.build import Import, Plan, build_store
+from actfirst.references.coverage import coverage
+from actfirst.references.live import LiveReferences
+from actfirst.references.sources import own_sources
+from actfirst.references.store import ReferenceStore, ReferenceWriter
+from actfirst.references.verify import Verified, summarise, verify_store
+from tests.envs.published import ABSENT, ARCHIVE, unpacked
+from tests.references.worlds import CursedWorld
+from tests.support.toy_world import CorridorWorld
+
+POCKET = partial(PocketWorld, train=12)
+TASKS = POCKET().tasks("train")
+
+
+def demonstrations(path: Path, world: CorridorWorld, count: int = 6) -> Path:
+    """A file that solves the first corridors."""
+    records = [
+        {"task_id": task.id, "actions": ["go east"] * (int(task.kind[-1]) - 1) + ["pull lever"]}
+        for task in world.tasks("train")[:count]
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+@pytest.mark.parametrize("source", ["walkthrough", "solver", "expert", "best"])
+def test_a_reference_followed_by_its_own_actions_passes_every_check(source: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    build_store(POCKET, Plan((source,)), TASKS, path)
+    found = verify_store(POCKET, path, TASKS)
+    assert (found.overall.references, found.overall.aligned, found.overall.percent) == (12, 12, 100.0)
+    assert found.failures == ()
+
+
+def test_best_is_no_longer_than_any_single_source(tmp_path: Path) -> None:
+    lengths: dict[str, list[int]] = {}
+    for source in (*own_sources(POCKET()), "best"):
+        path = tmp_path / source
+        build_store(POCKET, Plan((source,)), TASKS, path)
+        store = ReferenceStore.open(path, POCKET())
+        lengths[source] = [len(reference.steps) for task in TASKS if (reference := store.get(task))]
+    assert all(
+        best == min(others) for best, *others in zip(lengths.pop("best"), *lengths.values(), strict=True)
+    )
+
+
+def test_a_source_that_the_world_does_not_have_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"pocket has no source .* 'gold'; it has walkthrough, solver, expert"
+    ):
+        build_store(POCKET, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
+    with pytest.raises(ConfigError, match="import demonstrations, or let a teacher play"):
+        build_store(CorridorWorld, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+class SolvedCorridorWorld(CorridorWorld):
+    """A world of somebody else that says how its tasks are solved."""
+
+    def solutions(self, task: Task) -> Iterator[Sequence[str]]:
+        yield ["go east"] * 9
+        yield ["go east"] * (int(task.kind[-1]) - 1) + ["pull lever"]
+
+
+def test_a_world_that_says_how_its_tasks_are_solved_needs_nothing_else(tmp_path: Path) -> None:
+    chosen, path = CorridorWorld().tasks("train")[:4], tmp_path / "store.jsonl"
+    build_store(SolvedCorridorWorld, Plan(("best",)), chosen, path)
+    assert coverage(ReferenceStore.open(path, CorridorWorld())).sources == {"solutions": 4}
+    assert LiveReferences(SolvedCorridorWorld(), "best").get(chosen[0]) is not None
+
+
+def test_a_resumed_build_asks_only_new_sources_and_tasks(tmp_path: Path) -> None:
+    world, path = CorridorWorld(), tmp_path / "store.jsonl"
+    chosen, asked = world.tasks("train")[:8], []
+
+    def tell(done: int, of: int, attempt: object) -> None:
+        if attempt is not None:
+            asked.append(attempt)
+
+    first = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 2)),))
+    build_store(CorridorWorld, first, chosen, path, on_task=tell)
+    store = ReferenceStore.open(path, world)
+    assert (len(asked), len(store), len(store.task_ids())) == (8, 2, 8), (
+        "tasks without a reference are kept too"
+    )
+    build_store(CorridorWorld, first, chosen, path, on_task=tell)
+    assert len(asked) == 8
+    more = Plan((), (*first.imports, Import(demonstrations(tmp_path / "b.jsonl", world, 6), "teacher:b")))
+    build_store(CorridorWorld, more, chosen, path, on_task=tell)
+    assert len(asked) == 16
+    found = coverage(ReferenceStore.open(path, world))
+    assert found.sources == {"teacher:b": 4, "import:a.jsonl": 2}
+    assert found.reasons == {"no source has a candidate": 2}
+    build_store(CorridorWorld, replace(more, again=True), chosen, path, on_task=tell)
+    assert len(asked) == 24
+
+
+def test_workers_build_the_same_and_a_cursed_task_costs_only_itself(tmp_path: Path) -> None:
+    """Task 001 kills its process, task 002 hangs: both are recorded as failed, and tried again by the next build."""
+    plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", CorridorWorld())),), workers=2, seconds=2.0)
+    chosen, path = CorridorWorld().tasks("train")[:6], tmp_path / "store.jsonl"
+    build_store(CursedWorld, plan, chosen, path)
+    store = ReferenceStore.open(path, CorridorWorld())
+    reasons = {task.id[-3:]: attempt.reason for task in chosen if (attempt := store.attempt(task.id))}
+    assert reasons["001"] == "failed: its worker died (exit code 7)"
+    assert reasons["002"].startswith("failed: it took longer than 2 s")
+    assert [reasons[name] for name in ("000", "003", "004", "005")] == [""] * 4
+    build_store(CorridorWorld, replace(plan, workers=0), chosen, path)
+    assert len(ReferenceStore.open(path, CorridorWorld())) == 6
+
+
+def test_coverage_counts_tasks_lengths_sources_and_kinds(tmp_path: Path) -> None:
+    world, path = CorridorWorld(), tmp_path / "store.jsonl"
+    plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 6), "public"),))
+    build_store(CorridorWorld, plan, world.tasks("train")[:8], path)
+    found = coverage(ReferenceStore.open(path, world))
+    assert (found.tasks, found.turn_limit, found.sources) == (40, 8, {"public": 6})
+    everything = found.overall
+    assert (everything.attempted, everything.covered, everything.successful) == (8, 6, 6)
+    assert (everything.within_limit, everything.unreliable, everything.mean_score) == (6, 0, 100.0)
+    assert found.lengths is not None
+    assert (found.lengths.least, found.lengths.median, found.lengths.most) == (2, 3, 5)
+    assert found.histogram == {"1-5": 6}
+    assert {kind: (group.attempted, group.covered) for kind, group in found.by_kind.items()} == {
+        "rooms2": (2, 2),
+        "rooms3": (2, 2),
+        "rooms4": (2, 1),
+        "rooms5": (2, 1),
+    }
+
+
+def test_verification_names_the_first_turn_that_fails_and_why(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    build_store(POCKET, Plan(("walkthrough",)), TASKS, path)
+    writer = ReferenceWriter(path, POCKET())
+    attempt = writer.store.attempt(TASKS[0].id)
+    assert attempt is not None
+    assert attempt.reference is not None
+    steps = list(attempt.reference.steps)
+    steps[1] = ReferenceStep(steps[1].action, replace(steps[1].observation, text="Something else."))
+    broken = replace(attempt.reference, steps=tuple(steps))
+    writer.add(replace(attempt, reference=broken))
+    writer.close()
+    found = verify_store(POCKET, path, TASKS)
+    assert (found.overall.references, found.overall.aligned) == (12, 11)
+    assert found.overall.reasons == {"observation differs": 1}
+    assert [(failure.task_id, failure.turn) for failure in found.failures] == [(TASKS[0].id, 2)]
+    assert found.by_kind[TASKS[0].kind].aligned == found.by_kind[TASKS[0].kind].references - 1
+
+
+def test_unreliable_references_do_not_count_against_the_others() -> None:
+    found = summarise(
+        [
+            Verified("a", "k", True, "", 3),
+            Verified("b", "k", False, "observation differs", 3),
+            Verified("c", "k", False, "", 3),
+        ]
+    )
+    assert (found.overall.references, found.overall.percent) == (1, 100.0)
+    assert (found.overall.unreliable, found.overall.unreliable_aligned) == (2, 1)
+    assert found.failures == ()
+
+
+def test_verification_of_tasks_that_have_no_reference_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.jsonl"
+    build_store(POCKET, Plan(("walkthrough",)), TASKS[:1], path)
+    with pytest.raises(ReferenceStoreError, match="no reference of the 11 tasks"):
+        verify_store(POCKET, path, TASKS[1:])
+
+
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason=ABSENT)
+def test_published_alfworld_games_are_covered_and_replay(tmp_path: Path) -> None:
+    opener = partial(AlfworldWorld, unpacked())
+    chosen, path = opener().tasks("valid_seen"), tmp_path / "store.jsonl"
+    build_store(opener, Plan(("best",)), chosen, path)
+    assert len(ReferenceStore.open(path, opener())) == len(chosen) == 14
+    assert verify_store(opener, path, chosen).overall.percent == 100.0

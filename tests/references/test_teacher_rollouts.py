@@ -1,0 +1,76 @@
+"""Rollouts of a model as candidates (paper, appendix "Reference Trajectories": ten rollouts per training task)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from actfirst.alignment import RULES
+from actfirst.envs.inline import InlinePool
+from actfirst.errors import ReferenceStoreError
+from actfirst.evaluate.protocol import Evaluator
+from actfirst.references.build import Import, Plan, build_store
+from actfirst.references.coverage import coverage
+from actfirst.references.store import ReferenceStore
+from actfirst.runtime.teacher_rollouts import TeacherRollouts
+from tests.support.collecting import Bench, bench, perfect
+from tests.support.scripted import Script
+from tests.support.toy_world import CorridorWorld
+
+WORLD = CorridorWorld()
+TASKS = WORLD.tasks("train")[:4]
+
+
+def collect(path: Path, script: Script = perfect, count: int = 3, model: str = "teacher") -> Bench:
+    made = bench("vanilla", script)
+    evaluator = Evaluator(InlinePool(WORLD), RULES[WORLD.rules], WORLD.turn_limit, batch_tasks=3)
+    rollouts = TeacherRollouts(evaluator, made.collector.policy, model, count, 42, path)
+    asyncio.run(rollouts.collect(TASKS))
+    return made
+
+
+def test_each_task_is_played_by_think_then_act_and_each_rollout_draws_for_itself(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    made = collect(path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted((line["task_id"], line["rollout"]) for line in lines) == sorted(
+        (task.id, number) for task in TASKS for number in range(3)
+    )
+    assert not any(request.is_fast for request in made.engine.requests)
+    assert len({request.sampling.seed for request in made.engine.requests}) == len(made.engine.requests)
+
+
+def test_a_killed_collection_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    collect(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:5]) + lines[5][:20])
+    collect(path)
+    again = path.read_bytes().splitlines(keepends=True)
+    assert again[:5] == lines[:5]
+    assert sorted(again) == sorted(lines)
+    assert collect(path).engine.requests == []
+
+
+def test_rollouts_become_references(tmp_path: Path) -> None:
+    path, store = tmp_path / "rollouts.jsonl", tmp_path / "store.jsonl"
+    collect(path)
+    build_store(CorridorWorld, Plan((), (Import(path, "teacher:8b"),)), TASKS, store)
+    found = coverage(ReferenceStore.open(store, WORLD))
+    assert found.sources == {"teacher:8b": 4}
+
+
+def test_rollouts_that_scored_nothing_leave_no_actions(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    collect(path, lambda request: "<think>\nhmm\n</think>\n\n<action>go west</action>", count=1)
+    assert [json.loads(line)["actions"] for line in path.read_text().splitlines()] == [[]] * 4
+
+
+def test_rollouts_of_two_models_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    collect(path, count=1)
+    with pytest.raises(ReferenceStoreError, match="holds rollouts of teacher, not of another; move it away"):
+        collect(path, model="another")

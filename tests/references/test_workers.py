@@ -1,0 +1,67 @@
+"""Jobs in worker processes: all are done, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from actfirst.errors import EnvironmentFailure
+from actfirst.references.workers import GivenUp, run_jobs
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """7 ends its process, 8 hangs; everything else is doubled."""
+
+    refuse: bool = False
+
+    def begin(self) -> Doubling:
+        if self.refuse:
+            raise EnvironmentFailure("no Java here")
+        return self
+
+    def work(self, job: int) -> tuple[int, int]:
+        if job == 7:
+            os._exit(3)
+        if job == 8:
+            time.sleep(600)
+        return 2 * job, os.getpid()
+
+    def close(self) -> None: ...
+
+
+def test_in_this_process_in_order() -> None:
+    done = list(run_jobs(range(4), Doubling(), 0, 1.0))
+    assert [job for job, _ in done] == [0, 1, 2, 3]
+    assert {result[1] for _, result in done if not isinstance(result, GivenUp)} == {os.getpid()}
+
+
+def test_a_worker_that_dies_or_hangs_costs_its_job_only() -> None:
+    done = dict(run_jobs([1, 7, 8, 9, 10], Doubling(), 1, 2.0))
+    assert done[7] == GivenUp("failed: its worker died (exit code 3)")
+    assert isinstance(done[8], GivenUp)
+    assert "longer than 2 s" in done[8].reason
+    results = {job: result[0] for job, result in done.items() if not isinstance(result, GivenUp)}
+    assert results == {1: 2, 9: 18, 10: 20}
+    assert not multiprocessing.active_children()
+
+
+def test_workers_that_cannot_begin_end_the_work_with_their_error() -> None:
+    with pytest.raises(EnvironmentFailure, match="no Java here"):
+        list(run_jobs([1, 2], Doubling(refuse=True), 1, 60.0))
+    assert not multiprocessing.active_children()
+
+
+def test_giving_up_half_way_leaves_no_process() -> None:
+    running = run_jobs(range(100), Doubling(), 2, 60.0)
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+    assert not multiprocessing.active_children()
+
+
+def test_no_jobs_no_workers() -> None:
+    assert list(run_jobs([], Doubling(refuse=True), 3, 1.0)) == []
