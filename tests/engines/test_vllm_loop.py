@@ -1,0 +1,284 @@
+"""Admission, order, versions and failures of the vLLM engine's loop, with a core that only pretends to compute.
+
+The same rules are proven with vLLM itself in test_vllm.py, where vLLM is installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+from actfirst.engines.base import Priority, Sampling
+from actfirst.engines.vllm.engine import check_weights, expected_shapes
+from actfirst.engines.vllm.loop import Cancel, Close, Load, Request, StepLoop
+from actfirst.engines.vllm.turns import Turns
+from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
+from actfirst.errors import EngineError
+from actfirst.records import Completion, StopReason
+from tests.engines.contract import until
+from tests.support.tiny_models import make_tiny_checkpoint
+
+
+@dataclass
+class Pretence:
+    """Every generation takes `max_tokens` steps, every scoring one. Tokens are those of the weights."""
+
+    left: dict[str, int] = field(default_factory=dict)
+    works: dict[str, Work] = field(default_factory=dict)
+    started: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    installed: list[int] = field(default_factory=list)
+    token: int = 0
+    closed: bool = False
+    held: threading.Event = field(default_factory=threading.Event)
+    explode: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.held.set()
+
+    def start(self, name: str, work: Work) -> None:
+        if isinstance(work, Generating) and work.prompt == (13,):
+            raise ValueError("thirteen")
+        self.started.append(name)
+        self.works[name] = work
+        self.left[name] = work.sampling.max_tokens if isinstance(work, Generating) else 1
+
+    def cancel(self, name: str) -> None:
+        del self.left[name]
+        self.cancelled.append(name)
+
+    def step(self) -> list[Finished]:
+        self.held.wait(10)
+        if self.explode is not None:
+            raise self.explode
+        self.left = {name: left - 1 for name, left in self.left.items()}
+        done = [name for name, left in self.left.items() if left == 0]
+        for name in done:
+            del self.left[name]
+        return [self._finished(name, self.works[name]) for name in done]
+
+    def _finished(self, name: str, work: Work) -> Finished:
+        if isinstance(work, Scoring):
+            return Finished(
+                name, (), (-1.0,) * (len(work.ids) - work.begin), StopReason.LENGTH, len(work.ids), 0
+            )
+        count = work.sampling.max_tokens
+        tokens, logprobs = (self.token,) * count, (-0.5,) * count
+        return Finished(name, tokens, logprobs, StopReason.LENGTH, len(work.prompt) - 1, 1)
+
+    def install(self, weights: Mapping[str, torch.Tensor]) -> None:
+        assert not self.left
+        self.token = int(weights["token"])
+        self.installed.append(self.token)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Bench:
+    core: Pretence
+    loop: StepLoop
+
+    def ask(self, work: Work) -> Request:
+        request = Request(work, asyncio.get_running_loop().create_future())
+        self.loop.send(request)
+        return request
+
+    def generate(self, tokens: int, priority: Priority = Priority.FULL) -> Request:
+        return self.ask(Generating((1, 2), Sampling(max_tokens=tokens), priority))
+
+    def load(self, token: int, version: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.loop.send(Load({"token": torch.tensor(token)}, version, future))
+        return future
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Callable[[int], Bench]]:
+    made: list[Bench] = []
+
+    def make(cap: int) -> Bench:
+        core = Pretence()
+        made.append(Bench(core, StepLoop(core, max_concurrency=cap, version=3, prepare=lambda: None)))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.core.held.set()
+        item.loop.tell(Close())
+        item.loop.thread.join(10)
+        assert not item.loop.thread.is_alive()
+        assert item.core.closed
+
+
+MakeBench = Callable[[int], Bench]
+
+
+async def test_a_request_gets_what_the_core_made_of_it(bench: MakeBench) -> None:
+    it = bench(4)
+    done: Completion = await it.generate(3).future
+    assert done == Completion((0, 0, 0), (-0.5,) * 3, StopReason.LENGTH, version=3)
+    assert await it.ask(Scoring((1, 2, 3, 4), 2)).future == (-1.0, -1.0)
+    stats = it.loop.stats()
+    assert (stats.requests, stats.generated_tokens, stats.scored_tokens) == (2, 3, 2)
+    assert (stats.prefilled_tokens, stats.cached_tokens, stats.full_ended) == (1 + 4, 1, 1)
+
+
+async def test_no_more_than_the_cap_are_inside_and_fast_ones_go_first(bench: MakeBench) -> None:
+    it = bench(2)
+    it.core.held.clear()
+    running = [it.generate(5), it.generate(5)]
+    await until(lambda: it.loop.stats().running == 2)
+    waiting = [
+        it.generate(1),
+        it.generate(1, Priority.FAST),
+        it.ask(Scoring((1, 2), 1)),
+        it.generate(1, Priority.FAST),
+    ]
+    await until(lambda: it.loop.stats().waiting == 4)
+    it.core.held.set()
+    await asyncio.gather(*(request.future for request in [*running, *waiting]))
+    assert it.core.started[2:] == [waiting[i].name for i in (1, 3, 0, 2)]
+
+
+async def test_weights_wait_for_what_runs_and_come_before_what_waits(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.held.clear()
+    old = it.generate(4)
+    await until(lambda: it.loop.stats().running == 1)
+    queued = it.generate(2)
+    swap = it.load(token=7, version=4)
+    later = it.generate(1, Priority.FAST)
+    it.core.held.set()
+    await swap
+    assert old.future.done()
+    assert it.loop.version == 4
+    first, second, third = [await request.future for request in (old, queued, later)]
+    assert (first.token_ids, first.version) == ((0,) * 4, 3)
+    assert (second.token_ids, second.version) == ((7, 7), 4)
+    assert (third.token_ids, third.version) == ((7,), 4)
+
+
+async def test_an_update_that_nobody_awaits_is_dropped(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.held.clear()
+    running = it.generate(2)
+    await until(lambda: it.loop.stats().running == 1)
+    it.load(token=7, version=4).cancel()
+    it.core.held.set()
+    assert (await running.future).version == (await it.generate(1).future).version == 3
+    assert it.core.installed == []
+
+
+async def test_a_cancelled_request_leaves_its_place_or_the_queue(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.held.clear()
+    running, waiting, kept = it.generate(1000), it.generate(1000), it.generate(1)
+    await until(lambda: it.loop.stats().running == 1)
+    await until(lambda: it.loop.stats().waiting == 2)
+    it.loop.tell(Cancel(waiting))
+    it.loop.tell(Cancel(running))
+    it.core.held.set()
+    assert (await kept.future).token_ids == (0,)
+    it.loop.tell(Cancel(kept))  # too late: nothing happens
+    assert it.core.cancelled == [running.name]
+    await until(lambda: it.loop.stats().waiting == it.loop.stats().running == 0)
+    assert waiting.name not in it.core.started
+
+
+async def test_what_the_core_refuses_fails_alone(bench: MakeBench) -> None:
+    it = bench(2)
+    refused = it.ask(Generating((13,), Sampling(max_tokens=1), Priority.FULL))
+    fine = it.generate(1)
+    with pytest.raises(EngineError, match="refuses the request: thirteen"):
+        await refused.future
+    assert (await fine.future).token_ids == (0,)
+    assert it.loop.stats().waiting == 0
+
+
+async def test_an_exception_in_a_step_fails_everything_with_its_cause(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.held.clear()
+    pending: list[asyncio.Future[Any]] = [it.generate(9).future, it.generate(9).future]
+    await until(lambda: it.loop.stats().running == 1)
+    pending.append(it.load(7, 4))
+    it.core.explode = MemoryError("no more of it")
+    it.core.held.set()
+    for future in pending:
+        with pytest.raises(EngineError, match="died of MemoryError: no more of it"):
+            await future
+    with pytest.raises(EngineError, match="died of MemoryError"):
+        it.generate(1)
+
+
+async def test_a_closed_engine_fails_what_is_pending_and_refuses_more(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.held.clear()
+    pending = it.generate(1000)
+    await until(lambda: it.loop.stats().running == 1)
+    it.loop.tell(Close())
+    it.core.held.set()
+    with pytest.raises(EngineError, match="closed"):
+        await pending.future
+    it.loop.thread.join(10)
+    with pytest.raises(EngineError, match="closed"):
+        it.generate(1)
+
+
+async def test_log_probs_that_are_no_numbers_fail_the_request_only(bench: MakeBench) -> None:
+    it = bench(1)
+    finished = it.core._finished
+    it.core._finished = lambda name, work: Finished(name, (1,), (float("nan"),), StopReason.LENGTH, 1, 0)  # type: ignore[method-assign]
+    with pytest.raises(EngineError, match="not a number"):
+        await it.generate(1).future
+    it.core._finished = finished  # type: ignore[method-assign]
+    assert (await it.generate(1).future).token_ids == (0,)
+
+
+def test_turns_are_taken_in_the_order_of_asking() -> None:
+    turns, order, asked = Turns(), list[int](), threading.Semaphore(0)
+
+    def take(number: int) -> None:
+        asked.release()
+        with turns:
+            order.append(number)
+
+    threads = []
+    with turns:
+        for number in range(5):
+            threads.append(threading.Thread(target=take, args=(number,)))
+            threads[-1].start()
+            asked.acquire()
+            while turns._asked < number + 2:
+                pass
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+def test_weights_must_be_exactly_the_models(
+    tmp_path_factory: pytest.TempPathFactory, architecture: str
+) -> None:
+    folder = make_tiny_checkpoint(tmp_path_factory.mktemp(architecture), architecture=architecture)
+    shapes, tied = expected_shapes(folder)
+    assert tied == (architecture == "qwen3")
+    weights = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    check_weights(shapes, tied, weights)
+    without = {name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}
+    if tied:
+        check_weights(shapes, tied, without)
+    else:
+        with pytest.raises(EngineError, match=r"1 missing \['lm_head\.weight'\]"):
+            check_weights(shapes, tied, without)
+    with pytest.raises(EngineError, match=r"1 unexpected \['more'\]"):
+        check_weights(shapes, tied, {**weights, "more": torch.empty(1)})
+    with pytest.raises(EngineError, match=r"model\.norm\.weight has shape \(3,\), the model needs \(64,\)"):
+        check_weights(shapes, tied, {**weights, "model.norm.weight": torch.empty(3)})
