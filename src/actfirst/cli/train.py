@@ -53,12 +53,12 @@ def train(
         return
     from rich.console import Console
 
-    from actfirst.runtime.local import train as train_locally
+    from actfirst.runtime.choose import train as train_there
     from actfirst.view.watcher import choose_watcher
 
     print_note(f"run folder: {folder}")
     try:
-        summary = train_locally(config, folder, resume=resume, watcher=choose_watcher(Console(), folder))
+        summary = train_there(config, folder, resume=resume, watcher=choose_watcher(Console(), folder))
     except KeyboardInterrupt:
         print_note(f"stopped; continue with: actfirst train --run {folder} --resume")
         raise typer.Exit(130) from None
@@ -69,6 +69,7 @@ def describe(config: Config, folder: Path) -> str:
     """The plan of a run as comments above its whole configuration, so that the output is itself a recipe."""
     from actfirst.config.load import dump_toml
     from actfirst.methods import METHODS
+    from actfirst.view.placement import placement_lines
 
     evaluation = config.evaluation
     moments = [
@@ -87,6 +88,7 @@ def describe(config: Config, folder: Path) -> str:
         f"{config.rollout.tasks_per_batch} tasks per rollout batch",
         f"evaluation on {', '.join(evaluation.splits)}: {', '.join(moments)}" if moments else "no evaluation",
         f"run folder: {folder}",
+        *placement_lines(config),
     ]
     return "".join(f"# {line}\n" for line in plan) + "\n" + dump_toml(config)
 
@@ -103,7 +105,7 @@ def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Co
 
 
 def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
-    """The saved configuration decides. A recipe may be repeated, but not changed."""
+    """The saved configuration decides. A recipe may be repeated; only where its parts run may change."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
     from actfirst.tracking.run_folder import saved_config
@@ -111,12 +113,15 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     if run is None:
         raise ConfigError("--resume needs --run with the folder of the run to continue")
     config = resolve(saved_config(run))
-    if recipe is not None and (changed := differences(config, resolve(recipe, overrides))):
+    if recipe is None:
+        return config, run
+    wanted = resolve(recipe, overrides)
+    if changed := [key for key in differences(config, wanted) if not key.startswith("runtime.")]:
         raise ConfigError(
             f"the run in {run} was started with other settings of {', '.join(changed)}; resume it as it was "
             f"(actfirst train --run {run} --resume), or start a new run with the new settings"
         )
-    return config, run
+    return wanted, run
 
 
 def _free_folder(recipe: str) -> Path:

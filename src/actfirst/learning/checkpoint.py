@@ -2,7 +2,9 @@
 
     <folder>/step-000012/
         model/      a Hugging Face folder for `from_pretrained`: config, tokenizer files, model.safetensors
-        training/   optimizer.safetensors, samples.npz (the buffer), rng.json, state.json (the caller's state)
+        training/   optimizer.safetensors, samples.npz (the buffer), rng.json, state.json (the caller's state);
+                    adapters.safetensors where adapters are trained; where a learner of several ranks wrote it,
+                    shards/ in place of optimizer.safetensors (see `sharded_checkpoint.py`)
         manifest.json
 
 A checkpoint is written under another name in the same folder, brought to the disk, sealed with its manifest and
@@ -15,11 +17,14 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -33,6 +38,8 @@ from actfirst.records import TurnSample
 
 _STEP = re.compile(r"step-(\d{6,})")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+OPTIMIZER, SHARDS = "optimizer.safetensors", "shards"
+_WEIGHTS, _ADAPTERS = "model.safetensors", "adapters.safetensors"
 _UNFINISHED = (".writing-", ".removing-")
 # What a model folder holds beside weights: config, generation config, tokenizer, chat template.
 _COPIED = (".json", ".jinja", ".txt", ".model")
@@ -40,11 +47,10 @@ _COPIED = (".json", ".jinja", ".txt", ".model")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A loaded checkpoint. `rng` goes to `restore_rng`, `learner` to `Learner.restore`."""
+    """A checkpoint that is as it was written. `rng` goes to `restore_rng`, `learner` to `Learner.restore`."""
 
     path: Path
     step: int
-    learner: LearnerState
     samples: tuple[TurnSample, ...]
     trainer_state: Mapping[str, Any]
     rng: dict[str, Any]
@@ -53,6 +59,24 @@ class Checkpoint:
     def model(self) -> Path:
         """The model as a Hugging Face folder."""
         return self.path / "model"
+
+    @property
+    def learner(self) -> LearnerState:
+        """Weights and optimiser, read when they are asked for: they are by far the largest part."""
+        training, shards = self.path / "training", self.path / "training" / SHARDS
+        optimizer = _read_shards(shards) if shards.is_dir() else load_file(training / OPTIMIZER)
+        return replace(self.without_optimizer, optimizer=optimizer)
+
+    @property
+    def without_optimizer(self) -> LearnerState:
+        """The weights alone."""
+        adapters = self.path / "training" / _ADAPTERS
+        return LearnerState(
+            version=self.step,
+            weights=load_file(self.model / _WEIGHTS),
+            optimizer={},
+            adapters=load_file(adapters) if adapters.is_file() else {},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +95,77 @@ def save(
     `samples` is the buffer and `trainer_state` anything JSON-able. When the disk is full, CheckpointError is
     raised and the checkpoints before it stay as they are.
     """
-    final = folder / f"step-{learner.version:06d}"
-    writing = folder / f".writing-{final.name}"
     state = learner.state()
-    text = json.dumps({"version": state.version, "trainer": trainer_state})
+    tensors = (*state.weights.values(), *state.optimizer.values())
+    needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    with writing(folder, state.version, needed) as target:
+        write_model(target, learner.source, state.weights, state.adapters)
+        write_training(target, state.version, samples, trainer_state)
+        save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
+    return folder / step_name(state.version)
+
+
+@contextmanager
+def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
+    """A folder to write a checkpoint into: whole and in its place when the block ends, gone when it fails.
+
+    `needed` is about how many bytes it will have.
+    """
+    final = folder / step_name(version)
+    target = folder / unfinished_name(version)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_unfinished(folder)
-        _write(writing, learner.source, state, samples, text)
-        seal(writing)
-        _put_in_place(writing, final)
+        target.mkdir()
+        yield target
+        seal(target)
+        _put_in_place(target, final)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(writing, ignore_errors=True)
-        raise _unwritable(final, state, error) from error
-    return final
+        shutil.rmtree(target, ignore_errors=True)
+        raise _unwritable(final, needed, error) from error
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def write_model(
+    folder: Path, source: Path, weights: Mapping[str, Tensor], adapters: Mapping[str, Tensor]
+) -> None:
+    """The Hugging Face folder: what `source` holds beside weights, and these weights. Adapters beside it."""
+    model, training = folder / "model", folder / "training"
+    model.mkdir()
+    training.mkdir(exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.suffix in _COPIED and path.is_file() and not path.name.endswith(".index.json"):
+            shutil.copyfile(path, model / path.name)
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config.pop("torch_dtype", None)
+    config["dtype"] = "float32"
+    (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    save_file(_on_cpu(weights), model / _WEIGHTS, metadata={"format": "pt"})
+    if adapters:
+        save_file(_on_cpu(adapters), training / _ADAPTERS)
+
+
+def write_training(
+    folder: Path, version: int, samples: Sequence[TurnSample], trainer_state: Mapping[str, object]
+) -> None:
+    """What a resumed run needs beside the learner's tensors."""
+    training = folder / "training"
+    training.mkdir(exist_ok=True)
+    save_samples(training / "samples.npz", samples)
+    (training / "rng.json").write_text(json.dumps(capture_rng()), encoding="utf-8")
+    text = json.dumps({"version": version, "trainer": trainer_state})
+    (training / "state.json").write_text(text, encoding="utf-8")
+
+
+def step_name(version: int) -> str:
+    return f"step-{version:06d}"
+
+
+def unfinished_name(version: int) -> str:
+    """The name under which a checkpoint is written."""
+    return f".writing-{step_name(version)}"
 
 
 def load(path: Path) -> Checkpoint:
@@ -95,15 +176,9 @@ def load(path: Path) -> Checkpoint:
     verify(path)
     training = path / "training"
     state = json.loads((training / "state.json").read_text(encoding="utf-8"))
-    learner = LearnerState(
-        version=state["version"],
-        weights=load_file(path / "model" / "model.safetensors"),
-        optimizer=load_file(training / "optimizer.safetensors"),
-    )
     return Checkpoint(
         path=path,
         step=int(name[1]),
-        learner=learner,
         samples=load_samples(training / "samples.npz"),
         trainer_state=state["trainer"],
         rng=json.loads((training / "rng.json").read_text(encoding="utf-8")),
@@ -142,24 +217,6 @@ def _steps(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True) if path.is_dir()]
 
 
-def _write(folder: Path, source: Path, state: LearnerState, samples: Sequence[TurnSample], text: str) -> None:
-    model, training = folder / "model", folder / "training"
-    model.mkdir(parents=True)
-    training.mkdir()
-    for path in sorted(source.iterdir()):
-        if path.suffix in _COPIED and path.is_file() and not path.name.endswith(".index.json"):
-            shutil.copyfile(path, model / path.name)
-    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    config.pop("torch_dtype", None)
-    config["dtype"] = "float32"
-    (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    save_file(_on_cpu(state.weights), model / "model.safetensors", metadata={"format": "pt"})
-    save_file(_on_cpu(state.optimizer), training / "optimizer.safetensors")
-    save_samples(training / "samples.npz", samples)
-    (training / "rng.json").write_text(json.dumps(capture_rng()), encoding="utf-8")
-    (training / "state.json").write_text(text, encoding="utf-8")
-
-
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
 
@@ -185,11 +242,27 @@ def _remove_unfinished(folder: Path) -> None:
             shutil.rmtree(path)
 
 
-def _unwritable(path: Path, state: LearnerState, error: Exception) -> CheckpointError:
+def _read_shards(folder: Path) -> dict[str, Tensor]:
+    """All tensors that the ranks of a sharded learner wrote, put together."""
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.state_dict_loader import load as load_shards
+
+    stored = FileSystemReader(folder).read_metadata().state_dict_metadata
+    tensors = {
+        name: torch.empty(entry.size, dtype=entry.properties.dtype)
+        for name, entry in stored.items()
+        if isinstance(entry, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # one process is what is wanted
+        load_shards(tensors, checkpoint_id=folder, no_dist=True)
+    return tensors
+
+
+def _unwritable(path: Path, needed: int, error: Exception) -> CheckpointError:
     message = f"checkpoint {path} could not be written ({error})"
     if _is_full(error):
-        tensors = (*state.weights.values(), *state.optimizer.values())
-        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         free = shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
         message += f"; it needs about {needed / 1e6:.1f} MB there, and {free / 1e6:.1f} MB are free: make room"
     return CheckpointError(f"{message}. The checkpoints before it are intact: the run can be resumed")

@@ -8,6 +8,7 @@ the head run at supervised positions alone. It holds no weights and registers no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -21,6 +22,8 @@ from actfirst.learning.packing import Layout
 # transformers is not typed; what is used of its modules is named below.
 Module: TypeAlias = Any
 Rotation: TypeAlias = tuple[Tensor, Tensor]
+# Runs the decoder layer of that number; a placement of the weights may put something around `decoder_layer`.
+LayerCall: TypeAlias = Callable[[int, Tensor, Rotation, Layout], Tensor]
 Heads: TypeAlias = Callable[[Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -49,19 +52,25 @@ def check_architecture(config: Module) -> None:
         )
 
 
-def supervised_states(model: Module, layout: Layout) -> Tensor:
+def supervised_states(model: Module, layout: Layout, call: LayerCall | None = None) -> Tensor:
     """The final hidden state (N x H) from which each supervised token is predicted."""
     decoder = model.model
-    *layers, last = decoder.layers
+    call = call or partial(decoder_layer, model)
     state = decoder.embed_tokens(layout.token_U)
     cos, sin = decoder.rotary_emb(state, layout.position_U.unsqueeze(0))
     # transformers repeats the angles for both halves of a head; one half is enough here.
     half = cos.shape[-1] // 2
     rotation_U = (cos[0, :, None, :half], sin[0, :, None, :half])
-    heads = ARCHITECTURES[model.config.model_type]
-    for layer in layers:
-        state = _layer(layer, heads, state, rotation_U, layout)
-    return _norm(decoder.norm, _last_layer(last, heads, state, rotation_U, layout))
+    for number in range(len(decoder.layers)):
+        state = call(number, state, rotation_U, layout)
+    return _norm(decoder.norm, state)
+
+
+def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
+    """One decoder layer: rows in (U x H), rows out; the last one gives supervised positions only (N x H)."""
+    layers, heads = model.model.layers, ARCHITECTURES[model.config.model_type]
+    run = _last_layer if number == len(layers) - 1 else _layer
+    return run(layers[number], heads, state, rotation_U, layout)
 
 
 def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
@@ -110,7 +119,7 @@ def _project(
 
 
 def _norm(norm: Module, state: Tensor) -> Tensor:
-    return rms_norm(state.float(), norm.weight, norm.variance_epsilon)
+    return rms_norm(state.float(), norm.weight.float(), norm.variance_epsilon)
 
 
 def _attend(

@@ -63,8 +63,8 @@ def micro_batches(samples: Sequence[TurnSample], token_budget: int) -> list[list
     """
     batches: list[list[TurnSample]] = []
     room = 0
-    for sample in sorted((s for s in samples if any(s.mask)), key=_input_length, reverse=True):
-        length = _input_length(sample)
+    for sample in sorted((s for s in samples if any(s.mask)), key=input_length, reverse=True):
+        length = input_length(sample)
         if not batches or length > room:
             batches.append([])
             room = token_budget
@@ -120,7 +120,8 @@ def _last_supervised(sample: TurnSample) -> int:
     return max(index for index, kept in enumerate(sample.mask) if kept)
 
 
-def _input_length(sample: TurnSample) -> int:
+def input_length(sample: TurnSample) -> int:
+    """How many tokens of a sample are computed; it needs at least one supervised token."""
     return len(sample.prompt_ids) + _last_supervised(sample)
 
 

@@ -3,6 +3,7 @@
 Paper, appendix "OPD Optimization" and Table "Training hyperparameters": AdamW with a constant learning rate,
 gradient clipping, one epoch per batch, bfloat16 autocast over float32 master weights. The learner draws no
 random numbers, so equal samples give equal weights. It does not choose samples and does not talk to engines.
+Where the weights lie on several ranks, `sharded.py` fills in what differs: the mathematics stays here.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from actfirst.errors import CheckpointError, UpdateError
-from actfirst.learning.forward import check_architecture, logprobs, supervised_states
+from actfirst.learning.forward import LayerCall, check_architecture, decoder_layer, logprobs, supervised_states
+from actfirst.learning.lora import LoraOptions, add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
@@ -34,7 +38,11 @@ _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
 
 @dataclass(frozen=True, slots=True)
 class LearnerOptions:
-    """How to update; the defaults are the paper's, but for precision. `threads` 0 leaves torch's setting."""
+    """How to update; the defaults are the paper's, but for precision. `threads` 0 leaves torch's setting.
+
+    With `activation_checkpointing`, what a layer computed is computed again on the way back instead of kept; the
+    result is the same. With `lora`, adapters are trained and all else is frozen.
+    """
 
     lr: float = 1e-6
     betas: tuple[float, float] = (0.9, 0.999)
@@ -45,15 +53,33 @@ class LearnerOptions:
     loss: LossConfig = field(default_factory=LossConfig)
     device: str = "cpu"
     threads: int = 0
+    activation_checkpointing: bool = False
+    lora: LoraOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerState:
-    """Everything the next update depends on. `optimizer` maps "<moment>.<parameter>" to a tensor."""
+    """Everything the next update depends on. `optimizer` maps "<moment>.<parameter>" to a tensor.
+
+    `weights` have Hugging Face names. Where adapters are trained they are merged in, and `adapters` holds them alone.
+    """
 
     version: int
     weights: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
+    adapters: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was computed for an update, in parts that can be put together with `+`."""
+
+    sums: LossStats = field(default_factory=LossStats)
+    micro_batches: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.sums + other.sums, self.micro_batches + other.micro_batches, self.rows + other.rows)
 
 
 class Learner:
@@ -63,8 +89,13 @@ class Learner:
         self.source = folder
         self.options = options
         self.version = 0
-        self._model = _open_model(folder, options.device)
-        self._parameters: dict[str, torch.nn.Parameter] = dict(self._model.named_parameters())
+        self._model = _open_model(folder)
+        if options.lora is not None:
+            add_adapters(self._model, options.lora)
+        self._place()
+        self._parameters: dict[str, torch.nn.Parameter] = {
+            name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
+        }
         self._optimizer = torch.optim.AdamW(
             self._parameters.values(),
             lr=options.lr,
@@ -78,12 +109,10 @@ class Learner:
         started = time.perf_counter()
         check_samples(samples, self._model.config.vocab_size)
         with _torch_threads(self.options.threads):
-            batches = micro_batches(samples, self.options.token_budget)
-            sums, rows = LossStats(), 0
-            for batch in batches:
-                layout = lay_out(batch, len(samples), self.options.loss, self.options.device)
-                sums, rows = sums + self._backward(layout), rows + len(layout.token_U)
-            norm = float(torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.options.grad_clip))
+            work = self._gradient(samples)
+            sums = work.sums
+            total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.options.grad_clip)
+            norm = float(self._whole(total))
             if not torch.tensor((sums.loss, norm)).isfinite().all():
                 self._refuse(samples)
             self._optimizer.step()
@@ -99,39 +128,97 @@ class Learner:
             supervised_tokens=sums.tokens,
             samples=len(samples),
             seconds=time.perf_counter() - started,
-            extra=_extra(sums, len(batches), rows),
+            extra=_extra(work),
         )
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The weights under their Hugging Face names. They change with the next update."""
-        weights: dict[str, Tensor] = self._model.state_dict()
+        """The weights under the names of the Hugging Face state dict. They change with the next update."""
+        weights = self._export()
+        if self._model.config.tie_word_embeddings:
+            weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
         return weights
+
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """The weights one after the other, each once, also where two names share one."""
+        return merged(self._model, self.options.lora, self._whole)
 
     def state(self) -> LearnerState:
         """What `restore` needs for an exact continuation. Shares memory with the learner."""
-        optimizer = {
+        optimizer = {name: self._whole(value) for name, value in self._moments().items()}
+        return LearnerState(self.version, self._export(), optimizer, self._adapters())
+
+    def restore(self, state: LearnerState) -> None:
+        """Continue where `state` was taken. The options stay this learner's own."""
+        trained = state.adapters if self.options.lora is not None else state.weights
+        if trained.keys() != self._parameters.keys() or bool(state.adapters) != (self.options.lora is not None):
+            raise CheckpointError("the checkpoint is one of another model: the names of its weights differ")
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(self._part(trained[name], parameter))
+        self._set_moments(
+            {
+                key: self._part(value, self._parameters[key.split(".", 1)[1]])
+                for key, value in state.optimizer.items()
+            }
+        )
+        self.version = state.version
+
+    def _place(self) -> None:
+        """Bring the weights to where they are trained."""
+        self._model.to(self.options.device)
+
+    def _whole(self, tensor: Tensor) -> Tensor:
+        """A tensor of the learner with all its parts."""
+        return tensor.detach()
+
+    def _part(self, whole: Tensor, parameter: Tensor) -> Tensor:
+        """What belongs here of a stored tensor of `parameter`; a copy."""
+        return whole.clone()
+
+    def _export(self) -> dict[str, Tensor]:
+        return dict(self.named_weights())
+
+    def _moments(self) -> dict[str, Tensor]:
+        return {
             f"{moment}.{name}": value
             for name, parameter in self._parameters.items()
             for moment, value in self._optimizer.state.get(parameter, {}).items()
         }
-        weights = {name: parameter.detach() for name, parameter in self._parameters.items()}
-        return LearnerState(self.version, weights, optimizer)
 
-    def restore(self, state: LearnerState) -> None:
-        """Continue where `state` was taken. The options stay this learner's own."""
-        if state.weights.keys() != self._parameters.keys():
-            raise CheckpointError("the checkpoint is one of another model: the names of its weights differ")
-        with torch.no_grad():
-            for name, parameter in self._parameters.items():
-                parameter.copy_(state.weights[name])
-        moments: dict[int, dict[str, Tensor]] = {}
+    def _set_moments(self, moments: Mapping[str, Tensor]) -> None:
         numbers = {name: number for number, name in enumerate(self._parameters)}
-        for key, value in state.optimizer.items():
+        by_number: dict[int, dict[str, Tensor]] = {}
+        for key, value in moments.items():
             moment, name = key.split(".", 1)
-            moments.setdefault(numbers[name], {})[moment] = value.clone()
+            by_number.setdefault(numbers[name], {})[moment] = value
         groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self.version = state.version
+        self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})
+
+    def _adapters(self) -> dict[str, Tensor]:
+        if self.options.lora is None:
+            return {}
+        return {name: self._whole(parameter) for name, parameter in self._parameters.items()}
+
+    def _gradient(self, samples: Sequence[TurnSample]) -> Work:
+        """Add the gradient of the mean over `samples`, micro-batch by micro-batch."""
+        batches = micro_batches(samples, self.options.token_budget)
+        return sum((self._one_batch(batch, len(samples)) for batch in batches), Work())
+
+    def _one_batch(self, batch: Sequence[TurnSample], responses: int) -> Work:
+        layout = lay_out(batch, responses, self.options.loss, self.options.device)
+        return Work(self._backward(layout), 1, len(layout.token_U))
+
+    def _states(self, layout: Layout) -> Tensor:
+        return supervised_states(self._model, layout, self._layer_call())
+
+    def _layer_call(self) -> LayerCall:
+        call = partial(decoder_layer, self._model)
+        # The learner draws no random numbers, so there is no state of them to bring back.
+        return (
+            partial(checkpoint, call, use_reentrant=False, preserve_rng_state=False)
+            if self.options.activation_checkpointing
+            else call
+        )
 
     def _backward(self, layout: Layout) -> LossStats:
         """Add the gradient of one micro-batch.
@@ -142,7 +229,7 @@ class Learner:
         chunk = max(1, _LOGITS_AT_ONCE // self._model.config.vocab_size)
         sums = LossStats()
         with self._autocast():
-            state_NH = supervised_states(self._model, layout)
+            state_NH = self._states(layout)
         leaf_NH = state_NH.detach().requires_grad_()
         streams = (leaf_NH, layout.target_N, layout.behaviour_N, layout.teacher_N, layout.share_N)
         for state, target, behaviour, teacher, share in zip(*(torch.split(s, chunk) for s in streams)):
@@ -167,7 +254,7 @@ class Learner:
             norm = torch.nn.utils.get_total_norm(
                 [p.grad for p in self._parameters.values() if p.grad is not None]
             )
-            if not (norm.isfinite() and torch.tensor(stats.loss).isfinite()):
+            if not (self._whole(norm).isfinite() and torch.tensor(stats.loss).isfinite()):
                 guilty.append(sample.id)
         self._optimizer.zero_grad(set_to_none=True)
         named = ", ".join(guilty[:8]) + (f" and {len(guilty) - 8} more" if len(guilty) > 8 else "")
@@ -178,7 +265,7 @@ class Learner:
         )
 
 
-def _open_model(folder: Path, device: str) -> Any:
+def _open_model(folder: Path) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     if not (folder / "config.json").is_file():
@@ -197,7 +284,7 @@ def _open_model(folder: Path, device: str) -> Any:
             f"{folder} is no whole checkpoint: {type(error).__name__}: {error}; copy it again"
         ) from error
     # No dropout: the policy that is trained is the policy that was sampled.
-    return model.to(device).eval()
+    return model.eval()
 
 
 @contextmanager
@@ -226,13 +313,13 @@ def _torch_threads(count: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _extra(sums: LossStats, micro_batch_count: int, rows: int) -> dict[str, float]:
-    tokens = max(sums.tokens, 1)
+def _extra(work: Work) -> dict[str, float]:
+    sums, tokens = work.sums, max(work.sums.tokens, 1)
     return {
         "dual_clip_fraction": sums.dual_clipped / tokens,
         "ratio_mean": sums.ratio / tokens if sums.tokens else 1.0,
         "ratio_min": sums.ratio_min if sums.tokens else 1.0,
         "ratio_max": sums.ratio_max if sums.tokens else 1.0,
-        "micro_batches": float(micro_batch_count),
-        "computed_tokens": float(rows),
+        "micro_batches": float(work.micro_batches),
+        "computed_tokens": float(work.rows),
     }

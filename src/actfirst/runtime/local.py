@@ -9,28 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from actfirst.acting import Policy, Progress
 from actfirst.config.load import dump_toml
 from actfirst.config.models import Config
 from actfirst.engines.base import Engine
-from actfirst.errors import CheckpointError
-from actfirst.evaluate.protocol import Evaluator
-from actfirst.methods import METHODS, ResponseTiming
 from actfirst.records import TurnSample, UpdateStats
-from actfirst.rollout.collect import Collector
 from actfirst.runtime import loop
-from actfirst.runtime.buffer import SampleBuffer
-from actfirst.runtime.clock import StageClock
-from actfirst.runtime.parts import open_engine
+from actfirst.runtime.assemble import Crew, assemble, learner_options, stored_state
+from actfirst.runtime.parts import open_engine, open_teacher
 from actfirst.runtime.prepare import Prepared, prepare
-from actfirst.runtime.rollouts import RolloutStream
-from actfirst.runtime.start_up import prove_scoring
-from actfirst.runtime.stored_state import StoredState
-from actfirst.runtime.training import Evaluations, Training
+from actfirst.runtime.training import Training
 from actfirst.runtime.watch import Unwatched, Watcher
-from actfirst.teacher.scoring import EngineTeacher
 from actfirst.tracking.run_folder import RunFolder
-from actfirst.tracking.sinks import open_sinks
 
 if TYPE_CHECKING:
     import torch
@@ -65,111 +54,30 @@ async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -
 
 def build(parts: Prepared, folder: RunFolder, watcher: Watcher, opened: list[Engine], begun: float) -> Training:
     """The run as the folder's newest valid checkpoint left it, or new. Engines are listed in `opened` at once."""
-    config, stage = parts.config, parts.stage
-    state, checkpoint = _stored_state(folder)
+    config = parts.config
+    state, checkpoint = stored_state(folder)
     folder.rewind(state.offsets)
     learner = _open_learner(config, parts.student, checkpoint, folder)
     model = checkpoint.model if checkpoint else parts.student
     opened.append(engine := open_engine(config.engine, model, learner.version))
-    opened.append(teacher := open_engine(config.teacher, parts.teacher))
-    acting = stage.policy(engine, parts.encoder, config.rollout.generation)
-    folder.log(f"started at update {learner.version} of {config.run.updates}")
+    opened.append(teacher := open_teacher(config))
 
     async def shut_down() -> None:
         await engine.close()
         await teacher.close()
-        await stage.pool.close()
+        await parts.stage.pool.close()
         learner.close()
 
-    return Training(
-        config=config,
-        title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
-        folder=folder,
-        learner=learner,
-        engine=engine,
-        teacher_engine=teacher,
-        buffer=SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples),
-        rollouts=RolloutStream(
-            _collector(parts, acting, EngineTeacher(teacher)),
-            parts.order,
-            lambda index: Progress(index, learner.version, config.run.updates),
-            overlap=config.rollout.overlap,
-            delivered=state.delivered,
-            expected_contexts=state.expected_contexts,
-            on_episode=watcher.episode,
-        ),
-        evaluations=Evaluations(
-            Evaluator(stage.pool, stage.rules, stage.world.turn_limit, config.evaluation.batch_tasks),
-            parts.evaluated,
-            stage.policy(engine, parts.encoder, config.evaluation.generation),
-            stage.policy(teacher, parts.encoder, config.evaluation.generation),
-        ),
-        clock=StageClock(state.seconds, state.elapsed, begun),
-        watcher=watcher,
-        sinks=open_sinks(config.tracking.sinks, folder.path),
-        prove=lambda: prove_scoring(acting, teacher, config.engine.dtype),
-        shut_down=shut_down,
-        history=list(state.evaluations),
-    )
-
-
-def _collector(parts: Prepared, acting: Policy, teacher: EngineTeacher) -> Collector:
-    config, stage = parts.config, parts.stage
-    method = METHODS[config.rollout.method]
-    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
-    # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
-    # update is already one version old when it arrives.
-    fresh_updates = config.learner.max_version_lag + (0 if config.rollout.overlap else 1)
-    return Collector(
-        method=method,
-        policy=acting,
-        teacher=teacher,
-        pool=stage.pool,
-        rules=stage.rules,
-        references=parts.references,
-        turn_limit=stage.world.turn_limit,
-        seed=config.run.seed,
-        budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
-    )
-
-
-def _stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
-    """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
-    from actfirst.learning.checkpoint import latest_valid
-
-    found = latest_valid(folder.checkpoints)
-    for reason in found.rejected:
-        folder.log(f"passed over a broken checkpoint: {reason}")
-    if found.checkpoint is None and found.rejected:
-        raise CheckpointError(
-            f"no checkpoint of {folder.path} is whole ({found.rejected[0]}); start a new run, or remove "
-            f"{folder.checkpoints} to begin this one again from update 0"
-        )
-    if found.checkpoint is None:
-        return StoredState(), None
-    stored = found.checkpoint
-    return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
+    return assemble(parts, folder, watcher, state, Crew(learner, engine, teacher, shut_down), begun)
 
 
 def _open_learner(
     config: Config, student: Path, checkpoint: Checkpoint | None, folder: RunFolder
 ) -> _LocalLearner:
-    from actfirst.learning.loss import LossConfig
     from actfirst.learning.rng import restore_rng
-    from actfirst.learning.update import Learner, LearnerOptions
+    from actfirst.learning.update import Learner
 
-    settings = config.learner
-    options = LearnerOptions(
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        weight_decay=settings.weight_decay,
-        grad_clip=settings.grad_clip,
-        token_budget=settings.token_budget,
-        precision=settings.precision,
-        loss=LossConfig(clip=settings.clip, dual_clip=settings.dual_clip),
-        threads=settings.threads,
-    )
-    learner = Learner(student, options)
+    learner = Learner(student, learner_options(config.learner))
     if checkpoint is not None:
         learner.restore(checkpoint.learner)
         restore_rng(checkpoint.rng)

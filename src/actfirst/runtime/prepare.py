@@ -10,24 +10,24 @@ from pathlib import Path
 
 from actfirst.config.models import Config
 from actfirst.evaluate.protocol import choose_tasks
-from actfirst.methods import METHODS
+from actfirst.methods import method_of
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.records import Task
 from actfirst.references.base import NoReferences, References
 from actfirst.runtime.model_folder import resolve_model
 from actfirst.runtime.parts import Stage, open_encoder, open_references, open_stage, quiet_libraries
-from actfirst.runtime.start_up import check_limits, check_tokenizers
+from actfirst.runtime.start_up import check_engines, check_limits, check_tokenizers
 from actfirst.runtime.task_order import TaskOrder
 from actfirst.tracking.sinks import check_sinks
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run is made of, found and checked, with nothing under way yet."""
+    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server."""
 
     config: Config
     student: Path
-    teacher: Path
+    teacher: Path | None
     encoder: PromptEncoder
     stage: Stage
     references: References
@@ -40,11 +40,15 @@ def prepare(config: Config) -> Prepared:
     quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
-    teacher = resolve_model(config.models.teacher, "models.teacher")
-    check_tokenizers(student, teacher)
+    check_engines(config)
+    # What a server holds is proven when the run begins: it has to be asked.
+    served = config.teacher.kind == "server"
+    teacher = None if served else resolve_model(config.models.teacher, "models.teacher")
+    if teacher is not None:
+        check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
-    stage = open_stage(config.environment)
-    needed = METHODS[config.rollout.method].acting.needs_reference
+    stage = open_stage(config.environment, config.pool)
+    needed = method_of(config).acting.needs_reference
     return Prepared(
         config=config,
         student=student,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
-from actfirst.acting import Progress
+from actfirst.acting import Probe, Progress
 from actfirst.records import Episode
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.together import cancelled
@@ -15,7 +16,8 @@ from actfirst.runtime.task_order import TaskOrder
 class RolloutStream:
     """Completed batches in order. With `overlap`, the next batch starts when one is handed out.
 
-    `delivered` is the cursor: batches under way when a run dies are rolled out again.
+    `delivered` is the cursor: batches under way when a run dies are rolled out again. `probe` is what the method's
+    depth rule learnt from the batches so far. `buffered` says how many samples are still to be trained on.
     """
 
     def __init__(
@@ -27,16 +29,20 @@ class RolloutStream:
         overlap: bool,
         delivered: int = 0,
         expected_contexts: float = 0.0,
+        probe: Probe | None = None,
         on_episode: Callable[[Episode], None] | None = None,
+        buffered: Callable[[], int] = lambda: 0,
     ) -> None:
         self._collector = collector
         self._order = order
         self._progress = progress
         self._overlap = overlap
         self._on_episode = on_episode
+        self._buffered = buffered
         self._ahead: asyncio.Task[RolloutBatch] | None = None
         self.delivered = delivered
         self.expected_contexts = expected_contexts
+        self.probe = probe
 
     async def next(self) -> RolloutBatch:
         """The next completed batch."""
@@ -45,6 +51,7 @@ class RolloutStream:
         batch = await ahead
         self._ahead = None
         self.delivered += 1
+        self.probe = batch.probe
         seen = float(batch.stats.contexts)
         self.expected_contexts = 0.5 * (self.expected_contexts + seen) if self.expected_contexts else seen
         if self._overlap:
@@ -64,6 +71,12 @@ class RolloutStream:
 
     def _start(self, index: int) -> asyncio.Task[RolloutBatch]:
         work = self._collector.collect(
-            index, self._order.batch(index), self._progress(index), self.expected_contexts, self._on_episode
+            index,
+            self._order.batch(index),
+            replace(self._progress(index), probe=self.probe),
+            self.expected_contexts,
+            self._on_episode,
+            # Without overlap a batch starts when the buffer cannot fill an update: what is left in it goes first.
+            buffered=0 if self._overlap else self._buffered(),
         )
         return asyncio.ensure_future(work)

@@ -1,24 +1,38 @@
 """What start-up proves before anything is trained: the parts fit together.
 
 Student and teacher share the tokenizer; limits fit the models; the engine's sampling log-probs are those of its
-own scoring; the teacher returns one finite log-prob per token.
+own scoring; the teacher returns one finite log-prob per token. What is proven of a teacher that somebody else runs
+stands in `served_teacher.py`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from importlib.util import find_spec
 from pathlib import Path
 
 from actfirst.acting import Policy
 from actfirst.config.models import Config, Generation
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.remote import RemoteEngine
 from actfirst.errors import CheckpointError, ConfigError, EngineError, TeacherError
+from actfirst.runtime.served_teacher import prove_served
 
 _PROBE = "Say what you would do next.\nYou are in the middle of a room. Looking around, you see a cabinet 1."
 _PROBE_TOKENS = 16
 # Scoring and sampling run through different batch shapes, so they round differently.
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
+
+
+def check_engines(config: Config) -> None:
+    """Refuse an engine that is not installed."""
+    for key, kind in (("engine.kind", config.engine.kind), ("teacher.kind", config.teacher.kind)):
+        if kind == "vllm" and find_spec("vllm") is None:
+            raise ConfigError(
+                f"{key} = \"vllm\": vLLM is not installed; pip install 'actfirst[vllm]' on a machine with a GPU "
+                f'(docs/engines.md says how on a CPU), or set {key} = "embedded"'
+            )
 
 
 def check_tokenizers(student: Path, teacher: Path) -> None:
@@ -38,9 +52,11 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
         )
 
 
-def check_limits(config: Config, student: Path, teacher: Path) -> None:
-    """Refuse limits that a model's positions cannot hold."""
+def check_limits(config: Config, student: Path, teacher: Path | None) -> None:
+    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server."""
     for who, path in (("student", student), ("teacher", teacher)):
+        if path is None:
+            continue
         positions = _positions(path)
         for key, limits in _limits(config):
             longest = limits.prompt_limit + max(limits.response_limit, limits.fast_limit)
@@ -66,6 +82,13 @@ def _limits(config: Config) -> list[tuple[str, Generation]]:
         ("rollout.generation", config.rollout.generation),
         ("evaluation.generation", config.evaluation.generation),
     ]
+
+
+async def prove_parts(config: Config, student: Path, policy: Policy, teacher: Engine) -> None:
+    """Everything that can be proven only by asking the engines."""
+    if isinstance(teacher, RemoteEngine):
+        await prove_served(config, student, teacher)
+    await prove_scoring(policy, teacher, config.engine.dtype)
 
 
 async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:

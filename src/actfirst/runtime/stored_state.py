@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from actfirst.acting import Probe
 from actfirst.errors import CheckpointError
 from actfirst.records import TurnSample
 from actfirst.runtime.buffer import Ledger
@@ -29,6 +30,7 @@ class TrainerState(BaseModel):
     seconds: dict[str, float]
     elapsed: float
     evaluations: list[dict[str, object]]
+    probe: Probe | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class StoredState:
     seconds: Mapping[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
     evaluations: Sequence[dict[str, object]] = ()
+    probe: Probe | None = None
 
     @classmethod
     def of(cls, trainer_state: Mapping[str, object], samples: Sequence[TurnSample], where: str) -> StoredState:
@@ -64,4 +67,5 @@ class StoredState:
             state.seconds,
             state.elapsed,
             state.evaluations,
+            state.probe,
         )

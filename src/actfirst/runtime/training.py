@@ -121,6 +121,8 @@ class Training:
             "episodes": len(batch.episodes),
             "succeeded": succeeded,
             "failed": sum(e.error is not None for e in batch.episodes),
+            "retried": sum(e.attempts - 1 for e in batch.episodes),
+            "depth": batch.depth,
             "alignment": count_alignment(batch.episodes).to_json(),
             **asdict(batch.stats),
             "student_engine": asdict(self.student()),
@@ -170,6 +172,7 @@ class Training:
         return {
             "delivered": self.rollouts.delivered,
             "expected_contexts": self.rollouts.expected_contexts,
+            "probe": asdict(self.rollouts.probe) if self.rollouts.probe else None,
             "ledger": self.buffer.ledger.to_json(len(self.buffer)),
             "offsets": self.folder.offsets(),
             "seconds": dict(self.clock.seconds),

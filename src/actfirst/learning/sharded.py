@@ -1,0 +1,157 @@
+"""The learner over several ranks, by PyTorch's FSDP2: each rank holds a part of every weight and of the optimiser.
+
+One process per rank calls the same methods with the same samples. A rank computes its share of the micro-batches;
+gradients are summed over ranks, so the update is that of one process but for rounding. What an update is stands in
+`update.py`; here is only where the tensors lie. The paper's Ulysses sequence parallelism divides sequences instead
+of samples; the update is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from actfirst.learning.balance import balanced_steps
+from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
+from actfirst.learning.packing import Layout, input_length
+from actfirst.learning.update import Learner, LearnerOptions, Work
+from actfirst.records import TurnSample
+
+
+class ShardedLearner(Learner):
+    """As `Learner`, in every process of a group. Call it in the same order on all ranks.
+
+    Whole tensors (`weights`, `state`) reach the first rank's main memory only; the others help and get nothing.
+    """
+
+    def __init__(self, folder: Path, options: LearnerOptions) -> None:
+        """The process group must exist: gloo for CPUs, nccl for GPUs."""
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        super().__init__(folder, options)
+
+    def weights(self) -> Mapping[str, Tensor]:
+        return super().weights() if self.rank == 0 else self._export()
+
+    def export(self) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        """Weights and adapters for a checkpoint."""
+        return self._export(), self._adapters()
+
+    def moments(self) -> dict[str, Tensor]:
+        """The optimiser's tensors as they lie here, for a checkpoint of shards."""
+        return self._moments()
+
+    def set_moments(self, moments: Mapping[str, Tensor]) -> None:
+        """Take back what `moments` gave, on whatever number of ranks that was."""
+        self._set_moments(moments)
+
+    def empty_moments(self) -> dict[str, Tensor]:
+        """Tensors of the right places and sizes to read a checkpoint of shards into."""
+        return {
+            f"{moment}.{name}": torch.zeros_like(parameter) if moment != "step" else torch.zeros(())
+            for name, parameter in self._parameters.items()
+            for moment in ("step", "exp_avg", "exp_avg_sq")
+        }
+
+    def _place(self) -> None:
+        device = torch.device(self.options.device)
+        mesh = init_device_mesh(device.type, (self.ranks,))
+        self._mesh = mesh
+        self._root = _Root(self._model, super()._layer_call())
+        self._root.shard(mesh, half=self.options.precision == "bfloat16")
+        for buffer in self._model.buffers():
+            buffer.data = buffer.data.to(device)
+
+    def _states(self, layout: Layout) -> Tensor:
+        states: Tensor = self._root(layout)
+        return states
+
+    def _gradient(self, samples: Sequence[TurnSample]) -> Work:
+        steps = balanced_steps(samples, self.options.token_budget, self.ranks)
+        work = Work()
+        for step in steps:
+            # A rank without samples still helps to gather weights: it computes one that counts for nothing.
+            stand_in = [replace(min(step[0], key=input_length), weight=0.0)]
+            done = self._one_batch(step[self.rank] or stand_in, len(samples))
+            work += done if step[self.rank] else Work()
+        everywhere: list[Work] = [work] * self.ranks
+        dist.all_gather_object(everywhere, work)
+        return sum(everywhere, Work())
+
+    def _export(self) -> dict[str, Tensor]:
+        kept: dict[str, Tensor] = {}
+        for name, tensor in self.named_weights():  # one at a time: a device does not hold them all
+            if self.rank == 0:
+                kept[name] = tensor.cpu()
+        return kept
+
+    def _whole(self, tensor: Tensor) -> Tensor:
+        tensor = tensor.detach()
+        return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+    def _part(self, whole: Tensor, parameter: Tensor) -> Tensor:
+        if not isinstance(parameter, DTensor) or whole.shape != parameter.shape:
+            return whole.clone()
+        # Every rank has the whole tensor, so none needs to be sent one.
+        return distribute_tensor(
+            whole.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None
+        )
+
+
+class _Layer(nn.Module):
+    """Owns the weights of one decoder layer, so that they are gathered for the call and let go after it."""
+
+    def __init__(self, layer: nn.Module, call: LayerCall) -> None:
+        super().__init__()
+        self.layer = layer
+        self._call = call
+
+    def forward(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
+        return self._call(number, state, rotation_U, layout)
+
+
+class _Root(nn.Module):
+    """The model as FSDP sees it: layers, and the rest. The leaves are those of the transformers model.
+
+    The rest (embedding, final norm, head) stays gathered from the forward to the end of the backward pass: the head
+    runs in between, chunk by chunk.
+    """
+
+    def __init__(self, model: Module, call: LayerCall) -> None:
+        super().__init__()
+        self._model = (model,)  # in a tuple, so that it does not become a part of this module
+        self.embed_tokens = model.model.embed_tokens
+        self.norm = model.model.norm
+        self.lm_head = model.lm_head
+        self.layers = nn.ModuleList(_Layer(layer, call) for layer in model.model.layers)
+
+    def forward(self, layout: Layout) -> Tensor:
+        return supervised_states(self._model[0], layout, self._run)
+
+    def _run(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
+        result: Tensor = self.layers[number](number, state, rotation_U, layout)
+        return result
+
+    def shard(self, mesh: DeviceMesh, *, half: bool) -> None:
+        """Float32 shards everywhere. With `half`, layers are gathered in bfloat16, which is what autocast would make
+        of them anyway; gradients are summed in float32, and the residual stream stays as it is."""
+        layers = MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16 if half else None,
+            reduce_dtype=torch.float32,
+            cast_forward_inputs=False,
+        )
+        place = partial(fully_shard, mesh=mesh)
+        units: list[FSDPModule] = [place(layer, mp_policy=layers) for layer in self.layers]
+        units.append(place(self, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False)))
+        for unit in units:
+            # The loss is a sum with known factors, not a mean over ranks.
+            unit.set_gradient_divide_factor(1.0)
+            unit.set_force_sum_reduction_for_comms(True)

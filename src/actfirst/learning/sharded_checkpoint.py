@@ -1,0 +1,93 @@
+"""Checkpoints of a learner of several ranks: every rank writes its part of the optimiser, the first one the rest.
+
+The folder is that of `checkpoint.py`, with training/shards/ (torch.distributed.checkpoint) for the optimiser. The
+model is always a whole Hugging Face folder in float32, so weights are not stored twice. Any number of ranks resumes
+from it, also one process. All ranks need to see the same folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load as load_shards
+from torch.distributed.checkpoint.state_dict_saver import save as save_shards
+
+from actfirst.errors import CheckpointError
+from actfirst.learning.checkpoint import (
+    SHARDS,
+    Checkpoint,
+    step_name,
+    unfinished_name,
+    write_model,
+    write_training,
+    writing,
+)
+from actfirst.learning.sharded import ShardedLearner
+from actfirst.records import TurnSample
+
+
+def save_sharded(
+    folder: Path, learner: ShardedLearner, samples: Sequence[TurnSample], trainer_state: Mapping[str, object]
+) -> Path:
+    """As `checkpoint.save`, called on every rank. A failure on one rank is raised on all."""
+    target = folder / unfinished_name(learner.version)
+    weights, adapters = learner.export()
+    under_way = ExitStack()
+
+    def begin() -> None:
+        needed = 3 * sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+        under_way.enter_context(writing(folder, learner.version, needed))
+        write_model(target, learner.source, weights, adapters)
+        write_training(target, learner.version, samples, trainer_state)
+
+    try:
+        _on_first(begin)
+        _write_shards(learner.moments(), target / "training" / SHARDS)
+    except BaseException as error:
+        under_way.__exit__(type(error), error, error.__traceback__)  # removes what was written
+        raise
+    _on_first(under_way.close)  # makes it whole
+    return folder / step_name(learner.version)
+
+
+def restore_sharded(learner: ShardedLearner, checkpoint: Checkpoint) -> None:
+    """Continue from a checkpoint of any number of ranks; each rank keeps its part and reads little more."""
+    shards = checkpoint.path / "training" / SHARDS
+    if not shards.is_dir():
+        learner.restore(checkpoint.learner)
+        return
+    learner.restore(checkpoint.without_optimizer)
+    moments = learner.empty_moments()
+    load_shards(moments, checkpoint_id=shards)
+    learner.set_moments(moments)
+
+
+def _write_shards(moments: dict[str, Tensor], folder: Path) -> None:
+    try:
+        save_shards(moments, checkpoint_id=folder)
+    except CheckpointException as error:  # not an Exception: it would pass every handler
+        causes = "; ".join(f"rank {rank}: {failure[0]}" for rank, failure in error.failures.items())
+        raise CheckpointError(
+            f"{folder} could not be written ({causes}). Earlier checkpoints are intact"
+        ) from None
+
+
+def _on_first(work: Callable[[], object]) -> None:
+    """Run `work` on the first rank; what it raises is raised on all, as what it is or as a CheckpointError."""
+    failure: Exception | None = None
+    if dist.get_rank() == 0:
+        try:
+            work()
+        except Exception as error:
+            failure = error
+    told: list[object] = [None if failure is None else str(failure)]
+    dist.broadcast_object_list(told, src=0)
+    if failure is not None:
+        raise failure
+    if told[0] is not None:
+        raise CheckpointError(str(told[0]))

@@ -1,0 +1,57 @@
+"""Awaiting what an actor answers: its own errors as they are, and the loss of the actor as `Lost`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import ray
+from ray.exceptions import (
+    GetTimeoutError,
+    NodeDiedError,
+    ObjectLostError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+    WorkerCrashedError,
+)
+
+from actfirst.errors import ActfirstError, EngineError
+
+_LOSSES = (RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, GetTimeoutError)
+
+
+class Lost(Exception):
+    """An actor that is not there any more, or whose answer is not."""
+
+
+async def finished(reference: Any) -> Any:
+    """The answer to a call. Cancelling the awaiting task cancels the call."""
+    try:
+        return await reference
+    except asyncio.CancelledError:
+        ray.cancel(reference)
+        raise
+    except _LOSSES as error:
+        raise Lost(_first_line(error)) from error
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, _LOSSES):  # it waited for something that was lost
+            raise Lost(_first_line(cause)) from error
+        if isinstance(cause, ActfirstError):
+            raise cause from None
+        raise EngineError(f"{type(cause).__name__} in a process of the run: {cause}") from error
+    except TaskCancelledError as error:
+        raise Lost("the call was cancelled") from error
+    except RayError as error:
+        raise EngineError(f"Ray failed: {_first_line(error)}") from error
+
+
+def end(actor: Any) -> None:
+    """Kill an actor; fine if it is dead already."""
+    ray.kill(actor)
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

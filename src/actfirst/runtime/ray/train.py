@@ -1,0 +1,122 @@
+"""A run on a Ray cluster: the loop of the local runtime, over engines, teachers, learners and environments elsewhere.
+
+The driver is this process: it renders prompts, keeps the buffer and writes the run folder. When a learner is lost,
+the run is built again from its last checkpoint, over the engines that are there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from actfirst.config.load import dump_toml
+from actfirst.config.models import Config
+from actfirst.engines.base import Engine
+from actfirst.errors import LearnerLost
+from actfirst.rollout.together import together
+from actfirst.runtime import loop
+from actfirst.runtime.assemble import Crew, assemble, stored_state
+from actfirst.runtime.parts import open_teacher
+from actfirst.runtime.prepare import Prepared, prepare
+from actfirst.runtime.ray.cluster import Demands, cluster
+from actfirst.runtime.ray.environments import RayPool
+from actfirst.runtime.ray.fleet import Fleet
+from actfirst.runtime.ray.learner import RayLearner
+from actfirst.runtime.ray.start import make_fleet, make_learner, make_pool
+from actfirst.runtime.watch import Unwatched, Watcher
+from actfirst.tracking.run_folder import RunFolder
+
+
+def train(
+    config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
+) -> dict[str, object]:
+    """Train to the end (or from where a killed run stands) and return the summary."""
+    return asyncio.run(RayRun(config, folder, watcher or Unwatched()).train(resume))
+
+
+@dataclass
+class RayRun:
+    """One run. Its actors can be looked at from outside while it trains."""
+
+    config: Config
+    folder: Path
+    watcher: Watcher
+    engines: Fleet | None = None
+    teachers: Engine | None = None
+    pool: RayPool | None = None
+    learner: RayLearner | None = None
+    lost_learners: int = 0
+
+    async def train(self, resume: bool) -> dict[str, object]:
+        begun = time.monotonic()
+        parts = prepare(self.config)
+        wanted = Demands.of(self.config)
+        with cluster(self.config.runtime, wanted):
+            async with AsyncExitStack() as opened:
+                folder = (
+                    RunFolder.open(self.folder)
+                    if resume
+                    else RunFolder.create(self.folder, dump_toml(self.config))
+                )
+                opened.callback(folder.close)
+                parts = await self._open(parts, wanted, folder, opened)
+                return await self._persist(parts, folder, begun)
+
+    async def _open(
+        self, parts: Prepared, wanted: Demands, folder: RunFolder, opened: AsyncExitStack
+    ) -> Prepared:
+        """Start everything but the learner. What is opened is closed by `opened`."""
+        config = self.config
+        _, checkpoint = stored_state(folder)
+        model, version = (checkpoint.model, checkpoint.step) if checkpoint else (parts.student, 0)
+        self.engines = make_fleet(wanted.engine, config.engine, model, version)
+        opened.push_async_callback(self.engines.close)
+        starting = [self.engines.open()]
+        if parts.teacher is None:
+            self.teachers = open_teacher(config)
+        else:
+            self.teachers = teachers = make_fleet(wanted.teacher, config.teacher, parts.teacher)
+            starting.append(teachers.open())
+        opened.push_async_callback(self.teachers.close)
+        if config.runtime.environment_workers:
+            self.pool = make_pool(wanted.environment, config)
+            parts = replace(parts, stage=replace(parts.stage, pool=self.pool))
+        opened.push_async_callback(parts.stage.pool.close)
+        await together(starting)
+        return parts
+
+    async def _persist(self, parts: Prepared, folder: RunFolder, begun: float) -> dict[str, object]:
+        """Train; as often as a learner is lost, go on from the last checkpoint."""
+        reached, in_a_row = -1, 0
+        while True:
+            try:
+                return await self._attempt(parts, folder, begun)
+            except LearnerLost as error:
+                version = self.learner.version if self.learner else 0
+                in_a_row = in_a_row + 1 if version <= reached else 1
+                reached = max(reached, version)
+                self.lost_learners += 1
+                if in_a_row > self.config.runtime.restarts:
+                    raise
+                folder.close()
+                folder = RunFolder.open(self.folder)
+                folder.log(f"{error}; going on from the last checkpoint")
+
+    async def _attempt(self, parts: Prepared, folder: RunFolder, begun: float) -> dict[str, object]:
+        assert self.engines is not None
+        assert self.teachers is not None
+        state, checkpoint = stored_state(folder)
+        folder.rewind(state.offsets)
+        learner = self.learner = make_learner(self.config, folder.checkpoints)
+        try:
+            await learner.open(parts.student, checkpoint.path if checkpoint else None)
+            if self.lost_learners:  # the engines are ahead of the checkpoint
+                await self.engines.load_weights(learner.weights(), learner.version)
+        except BaseException:
+            await learner.close()
+            raise
+        crew = Crew(learner, self.engines, self.teachers, learner.close)
+        return await loop.train(assemble(parts, folder, self.watcher, state, crew, begun))

@@ -1,0 +1,118 @@
+"""Weights on their way from the learner to engines, in the precision in which engines compute.
+
+Two ways. Through the object store: numpy arrays, because Ray hands them to a process of the same machine without a
+copy. By broadcast: a process group of the learner's first rank and all engines, over gloo on CPUs and NCCL on GPUs.
+"""
+
+from __future__ import annotations
+
+import socket
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array: TypeAlias = NDArray[Any]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_PARCEL_BYTES = 256 * 1024**2
+_PATIENCE = timedelta(seconds=120)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A tensor as an array; numpy has no bfloat16, so its bits travel as integers."""
+
+    array: Array
+    dtype: str
+
+
+Parcel: TypeAlias = dict[str, Packed]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a receiver of a broadcast has to know before a tensor arrives."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+def parcels(weights: Iterable[tuple[str, Tensor]], dtype: str) -> Iterator[Parcel]:
+    """The weights in parcels of bounded size, so that one is on its way while the next is made."""
+    parcel: Parcel = {}
+    size = 0
+    for name, tensor in weights:
+        packed = _packed(tensor, dtype)
+        if parcel and size + packed.array.nbytes > _PARCEL_BYTES:
+            yield parcel
+            parcel, size = {}, 0
+        parcel[name] = packed
+        size += packed.array.nbytes
+    if parcel:
+        yield parcel
+
+
+def unpacked(all_parcels: Iterable[Parcel]) -> dict[str, Tensor]:
+    """The tensors of parcels. They share memory with them, which may be read only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # nobody writes to them
+        return {name: _unpacked(packed) for parcel in all_parcels for name, packed in parcel.items()}
+
+
+def _packed(tensor: Tensor, dtype: str) -> Packed:
+    half = tensor.detach().to(DTYPES[dtype]).cpu().contiguous()
+    return Packed((half.view(torch.int16) if dtype == "bfloat16" else half).numpy(), dtype)
+
+
+def _unpacked(packed: Packed) -> Tensor:
+    tensor = torch.from_numpy(packed.array)
+    return tensor.view(torch.bfloat16) if packed.dtype == "bfloat16" else tensor
+
+
+class WeightGroup:
+    """The process group of one broadcaster (rank 0) and its receivers. A new one is made when members change."""
+
+    def __init__(self, address: str, rank: int, size: int, device: str) -> None:
+        """Returns when all members are there. `address` is the host and port at which rank 0 listens."""
+        from torch.distributed import ProcessGroupGloo, TCPStore  # type: ignore[attr-defined]  # both are there
+
+        host, _, port = address.rpartition(":")
+        self._device = torch.device(device)
+        store = TCPStore(host, int(port), size, is_master=rank == 0, timeout=_PATIENCE)
+        self._group: Any
+        if self._device.type == "cuda":
+            from torch.distributed import ProcessGroupNCCL  # only where torch has CUDA
+
+            self._group = ProcessGroupNCCL(store, rank, size, ProcessGroupNCCL.Options())
+        else:
+            self._group = ProcessGroupGloo(store, rank, size, _PATIENCE)
+
+    def send(self, weights: Iterable[tuple[str, Tensor]], dtype: str) -> None:
+        for _, tensor in weights:
+            self._group.broadcast(tensor.detach().to(self._device, DTYPES[dtype]).contiguous(), 0).wait()
+
+    def receive(self, entries: Iterable[Entry], dtype: str) -> dict[str, Tensor]:
+        received: dict[str, Tensor] = {}
+        for entry in entries:
+            tensor = torch.empty(entry.shape, dtype=DTYPES[dtype], device=self._device)
+            self._group.broadcast(tensor, 0).wait()
+            received[entry.name] = tensor
+        return received
+
+
+def entries(weights: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> tuple[Entry, ...]:
+    """The list by which receivers know what comes, in order."""
+    named = weights.items() if isinstance(weights, Mapping) else weights
+    return tuple(Entry(name, tuple(tensor.shape)) for name, tensor in named)
+
+
+def free_address(host: str) -> str:
+    """A port of this machine that is free at the moment, as host:port."""
+    with socket.socket() as free:
+        free.bind(("", 0))
+        return f"{host}:{free.getsockname()[1]}"

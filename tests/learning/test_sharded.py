@@ -1,0 +1,205 @@
+"""The learner over two gloo ranks: the same update as one process, and checkpoints for any number of ranks.
+
+Stated tolerance in float32: gradients agree to 2e-5 of their norm (the order of sums differs), statistics to 1e-5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from actfirst.errors import CheckpointError, UpdateError
+from actfirst.learning.checkpoint import load
+from actfirst.learning.lora import LoraOptions
+from actfirst.learning.sharded import ShardedLearner
+from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
+from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.records import UpdateStats
+from tests.learning.making import make_samples, plain_model
+from tests.learning.ranks import on_ranks
+
+OPTIONS = LearnerOptions(lr=1e-3, threads=1, token_budget=120)
+LORA = replace(OPTIONS, lora=LoraOptions(rank=4, alpha=8.0))
+needs_peft = pytest.mark.skipif(find_spec("peft") is None, reason="needs the extra `lora`")
+
+Trained = tuple[list[UpdateStats], dict[str, Tensor], dict[str, Tensor]]
+
+
+def train(learner: Learner, *counts: int) -> Trained:
+    """Updates on `counts` samples each; statistics, weights and optimiser afterwards."""
+    stats = [learner.update(make_samples(count, seed=place)) for place, count in enumerate(counts)]
+    state = learner.state()
+    return stats, {name: value.clone() for name, value in state.weights.items()}, dict(state.optimizer)
+
+
+Variant = tuple[LearnerOptions, tuple[int, ...]]
+
+
+def on_this_rank(folder: Path, variants: dict[str, Variant]) -> dict[str, Trained]:
+    return {
+        name: train(ShardedLearner(folder, options), *counts) for name, (options, counts) in variants.items()
+    }
+
+
+def gradient(optimizer: dict[str, Tensor]) -> Tensor:
+    """The first moments: after the first update, a tenth of the clipped gradient."""
+    return torch.cat([optimizer[name].flatten() for name in sorted(optimizer) if name.startswith("exp_avg.")])
+
+
+def assert_same_update(one: Trained, many: Trained) -> None:
+    for ours, theirs in zip(one[0], many[0], strict=True):
+        for key in ("loss", "reverse_kl", "grad_norm", "clip_fraction"):
+            assert getattr(theirs, key) == pytest.approx(getattr(ours, key), rel=1e-5, abs=1e-7), key
+        assert (theirs.tokens, theirs.supervised_tokens) == (ours.tokens, ours.supervised_tokens)
+        assert theirs.extra["ratio_max"] == pytest.approx(ours.extra["ratio_max"], rel=1e-5)
+    expected = gradient(one[2])
+    assert float((gradient(many[2]) - expected).norm()) <= 2e-5 * float(expected.norm())
+
+
+VARIANTS: dict[str, Variant] = {
+    "plain": (OPTIONS, (13,)),
+    "recomputed": (replace(OPTIONS, activation_checkpointing=True), (13,)),
+    "bfloat16": (replace(OPTIONS, precision="bfloat16"), (13,)),
+    "one sample": (OPTIONS, (1,)),
+    **({"adapters": (LORA, (13,))} if find_spec("peft") else {}),
+}
+
+
+@pytest.fixture(scope="module")
+def two_ranks(qwen3: Path) -> list[dict[str, Trained]]:
+    """What each of two ranks has after each variant; started once, because starting takes longest."""
+    return on_ranks(2, on_this_rank, qwen3, VARIANTS)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "bfloat16"])
+def test_an_update_of_two_ranks_is_the_update_of_one_process(
+    qwen3: Path, two_ranks: list[dict[str, Trained]], name: str
+) -> None:
+    """Also with recomputed activations, with adapters, and where a rank has no sample at all."""
+    options, counts = VARIANTS[name]
+    one, many = train(Learner(qwen3, options), *counts), two_ranks[0][name]
+    assert_same_update(one, many)
+    for weight, expected in one[1].items():
+        assert torch.allclose(many[1][weight], expected, atol=2e-4), weight
+    assert two_ranks[1][name][1] == {}  # whole weights reach the first rank only
+
+
+def test_micro_batches_keep_to_the_budget_of_each_rank(two_ranks: list[dict[str, Trained]]) -> None:
+    assert two_ranks[0]["plain"][0][0].extra["micro_batches"] == 4
+
+
+def test_bfloat16_differs_from_one_process_no_more_than_from_float32(
+    qwen3: Path, two_ranks: list[dict[str, Trained]]
+) -> None:
+    half, many = VARIANTS["bfloat16"][0], two_ranks[0]["bfloat16"]
+    exact, one, several = (
+        gradient(t[2]) for t in (train(Learner(qwen3, OPTIONS), 13), train(Learner(qwen3, half), 13), many)
+    )
+    assert float((several - one).norm()) <= 1.5 * float((one - exact).norm()) < 0.5 * float(exact.norm())
+    assert all(value.dtype == torch.float32 for value in many[1].values())  # the weights that are kept
+
+
+@pytest.mark.slow
+def test_the_other_architecture_agrees_too(llama: Path) -> None:
+    many = on_ranks(2, on_this_rank, llama, {"plain": VARIANTS["plain"]})[0]["plain"]
+    assert_same_update(train(Learner(llama, OPTIONS), 13), many)
+
+
+def test_recomputed_activations_change_nothing_at_all(qwen3: Path) -> None:
+    again = replace(OPTIONS, activation_checkpointing=True)
+    kept, recomputed = (gradient(train(Learner(qwen3, options), 5)[2]) for options in (OPTIONS, again))
+    assert torch.equal(kept, recomputed)
+
+
+@needs_peft
+def test_engines_get_adapters_multiplied_out_and_the_rest_stays_frozen(qwen3: Path) -> None:
+    learner = Learner(qwen3, LORA)
+    before = plain_model(qwen3).state_dict()
+    assert all(torch.equal(learner.weights()[name], before[name]) for name in before)
+    train(learner, 5, 5)
+    state, name = learner.state(), "model.layers.1.mlp.up_proj"
+    down, up = (state.adapters[f"{name}.lora_{part}.default.weight"] for part in "AB")
+    assert torch.allclose(state.weights[f"{name}.weight"], before[f"{name}.weight"] + 2.0 * up @ down)
+    assert torch.equal(state.weights["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
+    assert not torch.equal(state.weights[f"{name}.weight"], before[f"{name}.weight"])
+
+
+def refusals(folder: Path) -> tuple[str, int, dict[str, Tensor]]:
+    learner = ShardedLearner(folder, OPTIONS)
+    broken = replace(make_samples(1)[0], id="broken", weight=1e38)
+    try:
+        learner.update([*make_samples(4), broken])
+    except UpdateError as error:
+        return str(error), learner.version, dict(learner.weights())
+    raise AssertionError("the broken sample was trained on")
+
+
+def test_a_gradient_that_is_not_finite_is_refused_on_all_ranks(qwen3: Path) -> None:
+    (text, version, weights), (elsewhere, _, _) = on_ranks(2, refusals, qwen3)
+    assert text == elsewhere
+    assert "samples: broken" in text
+    assert version == 0
+    before = plain_model(qwen3).state_dict()
+    assert all(torch.equal(weights[name], before[name]) for name in weights)
+
+
+def save_here(folder: Path, options: LearnerOptions, target: Path) -> Trained:
+    """Two updates, a checkpoint, and the update after it."""
+    learner = ShardedLearner(folder, options)
+    train(learner, 6, 7)
+    save_sharded(target, learner, make_samples(3), {"delivered": 5})
+    return train(learner, 9)
+
+
+def resume_here(folder: Path, options: LearnerOptions, checkpoint: Path) -> Trained:
+    learner = ShardedLearner(folder, options)
+    restore_sharded(learner, load(checkpoint))
+    assert learner.version == 2
+    return train(learner, 9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(OPTIONS, id="all weights"),
+        pytest.param(LORA, id="adapters", marks=[needs_peft, pytest.mark.slow]),
+    ],
+)
+def test_a_checkpoint_of_two_ranks_resumes_on_three_and_in_one_process(
+    qwen3: Path, tmp_path: Path, options: LearnerOptions
+) -> None:
+    expected = on_ranks(2, save_here, qwen3, options, tmp_path)[0]
+    (folder,) = tmp_path.iterdir()
+    checkpoint = load(folder)
+    assert checkpoint.trainer_state == {"delivered": 5}
+    assert len(checkpoint.samples) == 3
+
+    alone = Learner(qwen3, options)
+    alone.restore(checkpoint.learner)
+    assert_same_update(expected, train(alone, 9))
+    assert_same_update(expected, on_ranks(3, resume_here, qwen3, options, folder)[0])
+
+    exported = plain_model(folder / "model").state_dict()
+    assert all(torch.equal(exported[name], value) for name, value in checkpoint.learner.weights.items())
+
+
+def fail_to_save(folder: Path, target: Path) -> str:
+    learner = ShardedLearner(folder, OPTIONS)
+    train(learner, 4)
+    try:
+        save_sharded(target, learner, [], {})
+    except CheckpointError as error:
+        return str(error)
+    raise AssertionError("a checkpoint was written into a file")
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error_on_every_rank(qwen3: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    texts = on_ranks(2, fail_to_save, qwen3, tmp_path / "file")
+    assert len(set(texts)) == 1
+    assert "could not be written" in texts[0]

@@ -1,0 +1,183 @@
+"""Learner ranks, environment workers and weights on their way, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("ray")
+
+from actfirst.config.load import resolve
+from actfirst.errors import ConfigError, EnvironmentFailure, LearnerLost, UpdateError
+from actfirst.records import Observation, Task, UpdateStats
+from actfirst.runtime.ray.cluster import Demands, check_room
+from actfirst.runtime.ray.environments import RayPool
+from actfirst.runtime.ray.learner import RayLearner
+from actfirst.runtime.ray.publish import Stored
+from actfirst.runtime.ray.transfer import WeightGroup, entries, free_address, parcels, unpacked
+from tests.runtime.fake_actors import FakeActor, FakeEngine, FakeRay, fake_ray
+
+__all__ = ["fake_ray"]
+
+STATS = UpdateStats(0.5, 0.1, 1.0, 0.0, 10, 5, 2, 0.1)
+
+
+class FakeRank(FakeActor):
+    def __init__(self, rank: int, ranks: int) -> None:
+        super().__init__()
+        self.rank = rank
+        self.version = 0
+        self.failure: Exception | None = None
+        self.hangs = False
+
+    async def on_address(self) -> str:
+        return "here:1"
+
+    async def on_open(self, *_: object) -> int:
+        return self.version
+
+    async def on_update(self, samples: list[Any]) -> UpdateStats:
+        if self.hangs:
+            await asyncio.sleep(60)  # waits for a rank that is gone
+        if self.failure is not None:
+            raise self.failure
+        self.version += 1
+        return STATS
+
+    async def on_publish(self, dtype: str) -> Stored:
+        return Stored(self.version, [dtype] if self.rank == 0 else [])
+
+
+def make_learner(ranks: int) -> tuple[RayLearner, list[FakeRank]]:
+    made: list[FakeRank] = []
+
+    def start(rank: int, of: int) -> FakeRank:
+        made.append(FakeRank(rank, of))
+        return made[-1]
+
+    config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}"])
+    return RayLearner(config, Path("checkpoints"), start), made
+
+
+async def test_an_update_is_made_by_all_ranks_and_counted_once(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    await learner.open(Path("student"), None)
+    assert await learner.update([]) == STATS
+    assert (learner.version, [rank.version for rank in ranks]) == (1, [1, 1])
+
+
+async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    ranks[1].hangs = True
+    updating = asyncio.ensure_future(learner.update([]))
+    await asyncio.sleep(0)
+    ranks[0].die()
+    with pytest.raises(LearnerLost, match="after update 0"):
+        await asyncio.wait_for(updating, 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+    assert learner.version == 0
+
+
+async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(1)
+    ranks[0].failure = UpdateError("the gradient is not finite")
+    with pytest.raises(UpdateError, match="not finite"):
+        await learner.update([])
+    assert not ranks[0].dead.is_set()
+
+
+async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: FakeRay) -> None:
+    """An engine that comes late may get newer weights than those that were announced; it must know."""
+    learner, ranks = make_learner(2)
+    weights = learner.weights()
+    for rank in ranks:
+        rank.version = 7
+    (delivered,) = await weights.deliver_late([engine := FakeEngine()], 6)  # type: ignore[attr-defined]
+    assert delivered == engine.fetched == 7
+
+
+class FakeWorker(FakeActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.released: list[bool] = []
+
+    async def on_lease(self, number: int) -> None: ...
+
+    async def on_reset(self, number: int, task: Task) -> tuple[str, Observation]:
+        return "do it", Observation("a room", ("look",))
+
+    async def on_step(self, number: int, action: str) -> Observation:
+        return Observation(action, ("look",))
+
+    async def on_release(self, number: int, interrupted: bool) -> None:
+        self.released.append(interrupted)
+
+
+async def test_a_lost_environment_worker_fails_its_episodes_and_is_replaced(fake_ray: FakeRay) -> None:
+    workers: list[FakeWorker] = []
+    pool = RayPool(2, lambda: workers.append(FakeWorker()) or workers[-1])
+    async with pool.lease() as one, pool.lease() as other:
+        assert len(workers) == 2  # each went to the one that had less to do
+        workers[0].die()
+        with pytest.raises(EnvironmentFailure, match="worker was lost"):
+            await one.step("look")
+        assert (await other.step("look")).text == "look"
+    async with pool.lease() as again:
+        assert (await again.reset(Task("t", "train", "k")))[0] == "do it"
+    await asyncio.sleep(0)
+    assert (len(workers), pool.replaced) == (3, 1)
+    assert workers[0].released == []
+    await pool.close()
+    assert all(worker.dead.is_set() for worker in workers)
+
+
+async def test_an_interrupted_episode_gives_its_environment_back_as_unusable(fake_ray: FakeRay) -> None:
+    worker = FakeWorker()
+    pool = RayPool(1, lambda: worker)
+    with pytest.raises(KeyError):
+        async with pool.lease():
+            raise KeyError
+    async with pool.lease():
+        pass
+    await asyncio.sleep(0.01)
+    assert worker.released == [True, False]
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+def test_weights_travel_in_the_precision_of_the_engine(dtype: str, size: int) -> None:
+    weights = {"a": torch.randn(3, 5), "b": torch.randn(7)}
+    packed = list(parcels(weights.items(), dtype))
+    assert sum(p.array.nbytes for parcel in packed for p in parcel.values()) == size * 22
+    for name, tensor in unpacked(packed).items():
+        assert torch.equal(tensor, weights[name].to(tensor.dtype))
+        assert str(tensor.dtype) == f"torch.{dtype}"
+
+
+def test_a_broadcast_reaches_every_member() -> None:
+    weights = {"a": torch.randn(3, 5), "b": torch.randn(7)}
+    address, got = free_address("127.0.0.1"), {}
+
+    def receive(rank: int) -> None:
+        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights), "float32")
+
+    receivers = [threading.Thread(target=receive, args=(rank,)) for rank in (1, 2)]
+    for thread in receivers:
+        thread.start()
+    WeightGroup(address, 0, 3, "cpu").send(weights.items(), "float32")
+    for thread in receivers:
+        thread.join(30)
+    assert sorted(got) == [1, 2]
+    for received in got.values():
+        assert all(torch.equal(received[name], weights[name]) for name in weights)
+
+
+def test_a_cluster_that_is_too_small_is_refused_by_name() -> None:
+    wanted = Demands.of(resolve("paper/alfworld-4b"))
+    with pytest.raises(ConfigError, match=r"has 2 GPUs and the run needs 8 \(4 rollout engines, 2 teacher"):
+        check_room(wanted, {"CPU": 64.0, "GPU": 2.0})
+    check_room(wanted, {"CPU": 64.0, "GPU": 8.0})
