@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.engines.contract import Judge
+from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from tests.engines.contract import Judge, MakeEngine
 from tests.support.tiny_models import make_tiny_checkpoint
 
 torch.set_num_threads(1)
@@ -38,3 +40,18 @@ def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / f"{name}.json"
         path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
     return folder
+
+
+@pytest.fixture
+async def make_embedded() -> AsyncIterator[MakeEngine]:
+    """Makes embedded engines, and closes them after the test."""
+    engines: list[EmbeddedEngine] = []
+
+    async def make(folder: Path, **options: object) -> EmbeddedEngine:
+        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, **options}
+        engines.append(EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(**chosen)))  # type: ignore[arg-type]
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        await engine.close()

@@ -233,6 +233,23 @@ class EngineContract:
                 assert len(done.token_ids) == 40
                 assert eos not in done.token_ids
 
+    async def test_an_ignored_eos_ends_nothing(
+        self, make_engine: MakeEngine, checkpoint: Path, judge: Judge
+    ) -> None:
+        engine = await make_engine(checkpoint)
+        eos, prompt = judge.tokenizer.eos_token_id, prompts(1, seed=9)[0]
+        plain, forced = [
+            await asyncio.gather(
+                *(engine.generate(prompt, Sampling(40, seed=i, ignore_eos=ignored)) for i in range(60))
+            )
+            for ignored in (False, True)
+        ]
+        assert any(done.stop_reason is StopReason.EOS for done in plain)
+        assert any(eos in done.token_ids for done in forced)
+        for short, full in zip(plain, forced, strict=True):
+            assert (len(full.token_ids), full.stop_reason) == (40, StopReason.LENGTH)
+            assert full.token_ids[: len(short.token_ids)] == short.token_ids
+
     async def test_the_cap_holds_for_all_requests(self, make_engine: MakeEngine, checkpoint: Path) -> None:
         engine = await make_engine(checkpoint, max_concurrency=3)
         given = prompts(12, seed=10)

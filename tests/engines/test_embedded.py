@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +22,8 @@ from tests.support.tiny_models import make_tiny_checkpoint
 
 
 @pytest.fixture
-async def make_engine() -> AsyncIterator[MakeEngine]:
-    engines: list[EmbeddedEngine] = []
-
-    async def make(folder: Path, **options: object) -> EmbeddedEngine:
-        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, **options}
-        engines.append(EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(**chosen)))  # type: ignore[arg-type]
-        return engines[-1]
-
-    yield make
-    for engine in engines:
-        await engine.close()
+def make_engine(make_embedded: MakeEngine) -> MakeEngine:
+    return make_embedded
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actfirst.errors import PromptTooLong
 from actfirst.prompts.history import Prompt, fit
-from actfirst.prompts.render import TEMPLATE_SETS, render, render_inverse_dynamics
+from actfirst.prompts.render import TEMPLATE_SETS, pair_text, render, render_inverse_dynamics
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, TurnContext
 from tests.prompts.contexts import ALFWORLD, REFERENCE, contexts
@@ -76,6 +76,58 @@ def test_fitting_equals_the_loop_of_the_paper(
             fit(*arguments)
     else:
         assert fit(*arguments) == expected
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(
+    family=st.sampled_from(BYTE_LEVEL),
+    name=st.sampled_from(NAMES),
+    mode=st.sampled_from(list(Mode)),
+    context=contexts(),
+    share=st.floats(0.3, 1.05),
+)
+def test_thousands_of_histories_equal_the_loop_of_the_paper(
+    family: str, name: str, mode: Mode, context: TurnContext, share: float
+) -> None:
+    everything = naive_fit(family, name, mode, context, 10**9)
+    assert everything is not None
+    limit = int(share * len(everything.ids))
+    expected = naive_fit(family, name, mode, context, limit)
+    if expected is not None:
+        made = fit(encoder(family), TEMPLATE_SETS[name], mode, context, limit, reference_for(mode))
+        assert made == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    family=st.sampled_from(BYTE_LEVEL),
+    head=st.sampled_from(["took: ", "took:", "took:\n", "took: \n ", "", "  ", "1", "it's\t"]),
+    context=contexts(),
+    tail=st.sampled_from(["\nYou are now", "\n\nnow", "\n now", "", "\n", "now", "\n[now]  "]),
+)
+def test_known_pairs_between_any_texts_give_the_ids_of_the_whole(
+    family: str, head: str, context: TurnContext, tail: str
+) -> None:
+    blocks = [pair_text(number, pair) for number, pair in enumerate(context.history, start=1)]
+    expected = naive_ids(tokenizer(family), "".join((head, *blocks, tail)))
+    assert encoder(family).encode_around(head, blocks, tail) == expected
+    assert encoder(family).count_around(head, blocks, tail) == len(expected)
+
+
+@pytest.mark.parametrize("family", ["tiny", "qwen", "llama3"])
+def test_a_turn_tokenises_what_is_new_in_it_and_nothing_else(family: str) -> None:
+    """Also not the first pair, which follows the counters of steps that change in every turn."""
+    made, history, turns = PromptEncoder(tokenizer(family)), (), 40
+    before, new = made.characters_tokenised, 0
+    for turn in range(1, turns + 1):
+        seen = f"You arrive at table {turn}. " + "It is a long way from here. " * 6
+        context = TurnContext("clean the cup", history, Observation(seen, (f"go to place {turn}",)), turn)
+        for mode in (Mode.NEXT_ACTION, Mode.FULL):
+            fit(made, TEMPLATES, mode, context, 10**6)
+        new += 2 * len(seen)  # as the current observation, then as a pair
+        history = (*history, Pair(seen, f"go to table {turn}"))
+    assert made.characters_tokenised - before < new + turns * 400  # counters, actions and what is around them
 
 
 def test_the_whole_history_is_kept_when_it_fits_exactly() -> None:

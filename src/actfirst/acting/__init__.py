@@ -1,12 +1,14 @@
 """Who chooses the action that advances the environment (paper, Sections 4.1 and 4.2)."""
 
 from actfirst.acting.autonomous import NextAction, Stop, ThinkThenAct
-from actfirst.acting.base import Actor, Ending, EpisodeTools, Move, Plan, Progress
+from actfirst.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Probe, Progress
 from actfirst.acting.policy import Policy
-from actfirst.acting.referenced import Guided, ReplayReference, first_fraction
+from actfirst.acting.referenced import BackToFront, Guided, ReplayReference, first_fraction
 
 __all__ = [
     "Actor",
+    "BackToFront",
+    "Counter",
     "Ending",
     "EpisodeTools",
     "Guided",
@@ -14,6 +16,7 @@ __all__ = [
     "NextAction",
     "Plan",
     "Policy",
+    "Probe",
     "Progress",
     "ReplayReference",
     "Stop",

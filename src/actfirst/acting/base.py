@@ -7,7 +7,7 @@ one episode, which may hold state (is guidance still on?). Neither knows which e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from actfirst.acting.policy import Policy
 from actfirst.alignment import TransitionRules
@@ -21,14 +21,33 @@ from actfirst.records import (
     Verdict,
 )
 
+Counter = Literal["batch", "update"]
+"""What a schedule counts: rollout batches or optimiser updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the latest probe of rollout depth found: after how many updates, and the smoothed depth since."""
+
+    update: int
+    depth: float
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far training is, for whatever follows a schedule. Both counters start at 0."""
+    """How far training is, for whatever follows a schedule. Both counters start at 0.
+
+    `probe` is None until a method that probes has done so once.
+    """
 
     batch: int = 0
     update: int = 0
     updates: int = 1
+    probe: Probe | None = None
+
+    def steps(self, counter: Counter) -> int:
+        """n of a schedule: the number of this batch, from 1 (as TCOD counts), or the updates made so far."""
+        return self.batch + 1 if counter == "batch" else self.update
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 `respond` is the full think-then-act path (paper, "Thinking Budget"); `act_fast` is the action-only path that
 stops at `</action>`. Only `act_fast` in inverse-dynamics mode takes a reference observation.
+
+With `generation.drafts` a fast action carries what it is expected to be: the reference action where there is one,
+and the admissible actions. The engine verifies these as drafts; they reach no prompt and change no probability.
 """
 
 from __future__ import annotations
@@ -9,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actfirst.config.models import Generation
-from actfirst.engines.base import Engine, Priority, Sampling
+from actfirst.engines.base import Draft, Engine, Priority, Sampling
 from actfirst.engines.thinking_budget import ThinkingBudget, think_then_act
 from actfirst.prompts.history import Prompt, fit
-from actfirst.prompts.parse import extract_action
+from actfirst.prompts.parse import ACTION, END_ACTION, extract_action
 from actfirst.prompts.render import TemplateSet
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.records import FastAction, Mode, Response, TurnContext
 
-ACTION_END = "</action>"
+_MOST_DRAFTED = 256  # admissible actions; reading more would take longer than a draft saves
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,27 @@ class Policy:
         )
 
     async def act_fast(
-        self, context: TurnContext, seed: int, reference_observation: str | None = None
+        self,
+        context: TurnContext,
+        seed: int,
+        reference_observation: str | None = None,
+        expected_action: str | None = None,
     ) -> FastAction:
-        """An action without reasoning: by inverse dynamics if a reference observation is given."""
+        """An action without reasoning: by inverse dynamics if a reference observation is given.
+
+        `expected_action` is only ever a draft: it saves steps where it comes true.
+        """
         mode = Mode.NEXT_ACTION if reference_observation is None else Mode.INVERSE_DYNAMICS
         prompt = self._fit(mode, context, reference_observation)
         limits = self.generation
         sampling = Sampling(
-            limits.fast_limit, limits.temperature, limits.top_p, limits.top_k, (ACTION_END,), seed
+            max_tokens=limits.fast_limit,
+            temperature=limits.temperature,
+            top_p=limits.top_p,
+            top_k=limits.top_k,
+            stop=(END_ACTION,),
+            seed=seed,
+            draft=self._draft(context, expected_action) if limits.drafts else None,
         )
         completion = await self.engine.generate(prompt.ids, sampling, Priority.FAST)
         text = self.encoder.decode(completion.token_ids)
@@ -66,6 +82,18 @@ class Policy:
             action=extract_action(text),
             version=completion.version,
         )
+
+    def _draft(self, context: TurnContext, expected_action: str | None) -> Draft:
+        admissible = context.observation.admissible
+        shown = admissible if len(admissible) <= _MOST_DRAFTED else ()
+        return Draft(
+            likely=self._output(expected_action) if expected_action is not None else (),
+            possible=tuple(sorted({self._output(action) for action in shown})),
+        )
+
+    def _output(self, action: str) -> tuple[int, ...]:
+        """What a student writes to submit `action`."""
+        return self.encoder.encode_output(f"{ACTION}{action}{END_ACTION}")
 
     def _fit(self, mode: Mode, context: TurnContext, reference_observation: str | None) -> Prompt:
         return fit(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from actfirst.acting.autonomous import NextAction, Stop
-from actfirst.acting.base import Actor, Ending, EpisodeTools, Move, Plan, Progress
+from actfirst.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Progress
 from actfirst.alignment import Carry, Transition
 from actfirst.records import ActionSource, Observation, Reference, TurnContext, Verdict
 from actfirst.seeds import derive_seed
@@ -48,8 +48,9 @@ class _Guided:
         self._guided = self._has_target(context.turn)
         if not self._guided:
             return await self._follower.act(context, seed)
-        target = self._steps[context.turn - 1].observation.text
-        proposal = await self._tools.policy.act_fast(context, seed, target)
+        step = self._steps[context.turn - 1]
+        # The reference action is a draft at most: it saves steps and reaches no prompt.
+        proposal = await self._tools.policy.act_fast(context, seed, step.observation.text, step.action)
         action = proposal.action or ""
         if self._tools.rules.valid(action, context.observation):
             return Move(action, ActionSource.INVERSE_DYNAMICS, (proposal,))
@@ -84,6 +85,20 @@ def _whole(length: int, progress: Progress) -> int:
 def first_fraction(fraction: float) -> Callable[[int, Progress], int]:
     """The first `fraction` of a reference, rounded down."""
     return lambda length, progress: math.floor(length * fraction)
+
+
+@dataclass(frozen=True)
+class BackToFront:
+    """TCOD-B2F: all but the last action of a reference at first, and one fewer every `every` steps of `counter`.
+
+    p(n) = clip((L - 1) - floor(n / every), 0, L - 1).
+    """
+
+    every: int
+    counter: Counter
+
+    def __call__(self, length: int, progress: Progress) -> int:
+        return max(0, length - 1 - progress.steps(self.counter) // self.every)
 
 
 @dataclass(frozen=True)

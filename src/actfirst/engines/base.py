@@ -3,7 +3,7 @@
 Every engine passes one contract suite (tests/engines/contract.py). Rules that the suite proves:
 - `logprobs` are those of the distribution actually sampled (after temperature, top-p and top-k);
 - a completion's tokens all come from one policy version, the one it is stamped with;
-- with a seed, a request's result does not depend on what else is in the batch;
+- with a seed, a request's result does not depend on what else is in the batch, nor on a draft;
 - the token that completes a stop string is kept, nothing follows it; an EOS token is kept as the last token;
 - cancelling the awaiting task cancels the request and frees its place;
 - `load_weights` lets running requests finish, then swaps, then admits what is waiting; prefix caches are
@@ -12,6 +12,7 @@ Every engine passes one contract suite (tests/engines/contract.py). Rules that t
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -31,8 +32,42 @@ class Priority(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Draft:
+    """Outputs that a caller expects, so that an engine can verify many tokens in one pass.
+
+    A draft is a hint: tokens and log-probs are those of plain sampling whatever it holds, and an engine may
+    ignore it. `likely` is one whole output. `possible` are outputs of which one is expected, in sorted order:
+    where `likely` no longer fits, the tokens that all of them share next are drafted.
+    """
+
+    likely: tuple[int, ...] = ()
+    possible: tuple[tuple[int, ...], ...] = ()
+
+    def after(self, tokens: Sequence[int]) -> tuple[int, ...]:
+        """The tokens expected to follow `tokens`; empty where the draft has nothing to say."""
+        given, length = tuple(tokens), len(tokens)
+        if len(self.likely) > length and self.likely[:length] == given:
+            return self.likely[length:]
+
+        def beginning(option: tuple[int, ...]) -> tuple[int, ...]:
+            return option[:length]
+
+        first = bisect_left(self.possible, given, key=beginning)
+        last = bisect_right(self.possible, given, lo=first, key=beginning) - 1
+        if last < first:
+            return ()
+        # In sorted order, what the first and the last have in common is common to all between them.
+        one, other = self.possible[first][length:], self.possible[last][length:]
+        return one[: next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))]
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to draw tokens. temperature 0 is greedy; top_k 0 disables it; seed None means an arbitrary one."""
+    """How to draw tokens. temperature 0 is greedy; top_k 0 disables it; seed None means an arbitrary one.
+
+    With `ignore_eos` an EOS token is one like any other: without stop strings, the completion then has exactly
+    `max_tokens` tokens. For measurements.
+    """
 
     max_tokens: int
     temperature: float = 1.0
@@ -40,11 +75,19 @@ class Sampling:
     top_k: int = 0
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    draft: Draft | None = None
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """Counters since the engine started, and what is in it now."""
+    """Counters since the engine started, and what is in it now.
+
+    `prefilled_tokens` were computed, `cached_tokens` taken from the prefix cache instead; the part of both that
+    fast requests had is given beside them. `drafted_tokens` were verified, `accepted_tokens` of them emitted.
+    `paused` counts how often a full response made room for a fast action. `fast_seconds` and `full_seconds` are
+    the time that generations of each class spent in the engine from admission to their end.
+    """
 
     requests: int
     prefilled_tokens: int
@@ -55,6 +98,15 @@ class EngineStats:
     busy_seconds: float
     running: int
     waiting: int
+    fast_prefilled_tokens: int = 0
+    fast_cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    paused: int = 0
+    fast_ended: int = 0
+    fast_seconds: float = 0.0
+    full_ended: int = 0
+    full_seconds: float = 0.0
 
 
 class Engine(Protocol):

@@ -16,9 +16,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from actfirst.records import Mode, Observation, Pair, TurnContext
 
+_HISTORY = "action_history"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _WEBSHOP_INSTRUCTION = re.compile(r"^[ \t]*Instruction:[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 
@@ -42,6 +44,12 @@ class Template:
 
     def fill(self, values: Mapping[str, str]) -> str:
         return "".join(values[part] if place % 2 else part for place, part in enumerate(self.parts))
+
+    def around(self, hole: str, values: Mapping[str, str]) -> tuple[str, str]:
+        """The filled text before and after the placeholder `hole`, which needs no value."""
+        place = 2 * self.placeholders.index(hole) + 1
+        before, after = Template(self.parts[:place]), Template(self.parts[place + 1 :])
+        return before.fill(values), after.fill(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,26 @@ def render_inverse_dynamics(
     return _template(templates, Mode.INVERSE_DYNAMICS, retained).fill(values)
 
 
+def render_around(
+    templates: TemplateSet, mode: Mode, context: TurnContext, retained: int, reference_observation: str | None
+) -> tuple[str, str]:
+    """What stands before and after the pairs in the message of any mode, for those who know the pairs already.
+
+    `reference_observation` is for inverse dynamics alone. Without pairs, the message stands before.
+    """
+    if not retained:
+        whole = (
+            render(templates, mode, context, 0)
+            if reference_observation is None
+            else render_inverse_dynamics(templates, context, 0, reference_observation)
+        )
+        return whole, ""
+    values = _other_values(templates, context, retained)
+    if reference_observation is not None:
+        values["reference_next_observation"] = templates.shown_reference(reference_observation)
+    return templates.with_history[mode].around(_HISTORY, values)
+
+
 def pair_text(number: int, pair: Pair) -> str:
     """One executed turn of the history. `number` is its absolute step, so its text never changes."""
     return f"\n[Observation {number}: '{pair.observation}', Action {number}: '{pair.action}']"
@@ -97,11 +125,16 @@ def _values(templates: TemplateSet, context: TurnContext, retained: int) -> dict
     if retained < 0 or dropped < 0:
         raise ValueError(f"cannot retain {retained} pairs of a history of {len(context.history)}")
     pairs = enumerate(context.history[dropped:], start=dropped + 1)
+    values = _other_values(templates, context, retained)
+    values[_HISTORY] = "".join(pair_text(number, pair) for number, pair in pairs)
+    return values
+
+
+def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -> dict[str, str]:
     return {
         "task_description": context.instruction,
         "step_count": str(context.turn - 1),
         "history_length": str(retained),
-        "action_history": "".join(pair_text(number, pair) for number, pair in pairs),
         "current_step": str(context.turn),
         "current_observation": context.observation.text,
         **templates.action_values(context.observation),
@@ -136,12 +169,13 @@ def _as_it_is(reference_observation: str) -> str:
     return reference_observation
 
 
-def _load(
+def read_templates(
+    folder: Traversable,
     name: str,
     action_values: Callable[[Observation], Mapping[str, str]],
     shown_reference: Callable[[str], str] = _as_it_is,
 ) -> TemplateSet:
-    folder = files("actfirst.prompts") / "templates" / name
+    """The templates of a folder: `<mode>.txt` and `<mode>_no_history.txt` for each mode."""
 
     def read(mode: Mode, suffix: str) -> Template:
         text = (folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
@@ -156,11 +190,14 @@ def _load(
     )
 
 
+_FOLDER = files("actfirst.prompts") / "templates"
+
 TEMPLATE_SETS: dict[str, TemplateSet] = {
     templates.name: templates
     for templates in (
-        _load("alfworld", _alfworld_values),
-        _load("webshop", _webshop_values, without_instruction),
-        _load("scienceworld", _scienceworld_values),
+        read_templates(_FOLDER / "alfworld", "alfworld", _alfworld_values),
+        read_templates(_FOLDER / "webshop", "webshop", _webshop_values, without_instruction),
+        read_templates(_FOLDER / "scienceworld", "scienceworld", _scienceworld_values),
     )
 }
+"""By the name that a world's `rules` say; a third-party environment adds its own when it is loaded."""

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _CUT = re.compile(r"(?<=\S\n)(?=\S)")
+_NEXT_LINE = re.compile(r"\n\S")
+_NEAR, _SAMPLE = 24, "[Observation 1: 'You see'"  # how a pair begins, and how much before it may matter
+_MOST_BLOCKS = 50_000
 _SENTINEL = "actfirst-sentinel-of-the-user-message"
 
 _ODD_TEXTS = (
@@ -56,6 +59,8 @@ class PromptEncoder:
         self._tokenizer = tokenizer
         self._core = _private_copy(tokenizer)
         self._cache: OrderedDict[str, array[int]] = OrderedDict()
+        self._blocks: dict[str, tuple[array[int], ...]] = {}
+        self._endings: dict[str, bool] = {}
         self._cache_limit = cache_characters
         self._cached_characters = 0
         self.prefix, self.suffix = _around_user_text(tokenizer)
@@ -89,9 +94,67 @@ class PromptEncoder:
         ids.extend(self._closing_ids)
         return ids
 
-    def count_inside(self, text: str) -> int:
-        """How many tokens `text` adds to a prompt when it stands on lines of its own."""
-        return sum(len(self._piece(piece)) for piece in _CUT.split(text))
+    def encode_around(self, head: str, blocks: Sequence[str], tail: str) -> list[int]:
+        """The ids of `encode(head + blocks + tail)`, at the cost of a look-up for each block that is known.
+
+        A block is a line feed and text that neither begins nor ends with a blank, as a pair of the history is.
+        """
+        parts = self._parts_around(head, blocks, tail)
+        if parts is None:
+            return self.encode("".join((head, *blocks, tail)))
+        ids = list(self._opening_ids)
+        for part in parts:
+            ids.extend(part)
+        ids.extend(self._closing_ids)
+        return ids
+
+    def count_around(self, head: str, blocks: Sequence[str], tail: str) -> int:
+        """How many ids `encode_around` gives."""
+        parts = self._parts_around(head, blocks, tail)
+        if parts is None:
+            return len(self.encode("".join((head, *blocks, tail))))
+        return len(self._opening_ids) + sum(map(len, parts)) + len(self._closing_ids)
+
+    def count_block(self, block: str) -> int:
+        """How many tokens a block adds to a prompt."""
+        return sum(map(len, self._block(block)))
+
+    def _parts_around(self, head: str, blocks: Sequence[str], tail: str) -> list[array[int]] | None:
+        """The ids in parts; None where they have to be found from the whole text."""
+        if not self.piecewise or not blocks or not head.strip() or not _NEXT_LINE.match(tail):
+            return None
+        before = self._lead + head.lstrip() + "\n"
+        first, *others = blocks
+        if not self._ends_clean(before):
+            before += first[1:] + "\n"
+        else:
+            others = list(blocks)
+        parts = [self._piece(piece) for piece in _CUT.split(before)]
+        for block in others:
+            parts += self._block(block)
+        after = tail[1:].rstrip() + self._trail
+        parts += [self._piece(piece) for piece in _CUT.split(after)]
+        return parts
+
+    def _block(self, block: str) -> tuple[array[int], ...]:
+        """The pieces of a block on lines of its own: the line feed before it belongs to what is before."""
+        known = self._blocks.get(block)
+        if known is None:
+            known = tuple(self._piece(piece) for piece in _CUT.split(block[1:] + "\n"))
+            if len(self._blocks) >= _MOST_BLOCKS:
+                self._blocks.clear()
+            self._blocks[block] = known
+        return known
+
+    def _ends_clean(self, text: str) -> bool:
+        """Whether text that ends in a line feed may be cut there before a block, also after a blank."""
+        if len(text) > 1 and not text[-2].isspace():
+            return True
+        ending = text[-_NEAR:]
+        if ending not in self._endings:
+            whole = self._tokenise(ending + _SAMPLE)
+            self._endings[ending] = whole == self._tokenise(ending) + self._tokenise(_SAMPLE)
+        return self._endings[ending]
 
     def encode_markup(self, text: str) -> list[int]:
         """The ids of text that this program wrote, special tokens included. Never for environment text."""
@@ -100,6 +163,10 @@ class PromptEncoder:
             return self._core.encode(text, add_special_tokens=False).ids
         finally:
             self._core.encode_special_tokens = True
+
+    def encode_output(self, text: str) -> tuple[int, ...]:
+        """The ids by which a model would most likely write `text` as its whole output."""
+        return tuple(self._piece(text))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids as they are, special tokens included."""

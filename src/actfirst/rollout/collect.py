@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-from actfirst.acting import EpisodeTools, Policy, Progress
+from actfirst.acting import EpisodeTools, Policy, Probe, Progress, ThinkThenAct
 from actfirst.alignment import TransitionRules
-from actfirst.envs.inline import EnvironmentPool
+from actfirst.envs.base import EnvironmentPool
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.methods import Method, ResponseTiming
 from actfirst.records import Episode, Response, Task, TurnSample
 from actfirst.references.base import References
-from actfirst.rollout.episode import EpisodeKey, failed, play
+from actfirst.rollout.attempts import play_leased
+from actfirst.rollout.episode import EpisodeKey, failed
+from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.responses import (
     AdmittedResponses,
     AllResponses,
@@ -50,13 +52,18 @@ class BatchStats:
 
 @dataclass(frozen=True, slots=True)
 class RolloutBatch:
-    """A completed rollout batch: generated = len(samples) + sum(discarded)."""
+    """A completed rollout batch: generated = len(samples) + sum(discarded).
+
+    `depth` is how many turns its rollouts were allowed; `probe` what is known of useful depths after it.
+    """
 
     index: int
     episodes: tuple[Episode, ...]
     samples: tuple[TurnSample, ...]
     discarded: dict[str, int]
     stats: BatchStats
+    depth: int
+    probe: Probe | None = None
 
     @property
     def generated(self) -> int:
@@ -65,7 +72,11 @@ class RolloutBatch:
 
 @dataclass(frozen=True)
 class Collector:
-    """Everything that stays the same from batch to batch. `budget` None means a response for every context."""
+    """Everything that stays the same from batch to batch. `budget` None means a response for every context.
+
+    `now` is the clock of the seconds at which episodes end. A task whose environment failed begins again, at most
+    `retries` times. `pacer`, if there is one, may turn a batch of deferred responses into think-then-act.
+    """
 
     method: Method
     policy: Policy
@@ -76,6 +87,9 @@ class Collector:
     turn_limit: int
     seed: int
     budget: int | None
+    now: Callable[[], float] = time.monotonic
+    retries: int = 0
+    pacer: Pacer | None = None
 
     async def collect(
         self,
@@ -84,10 +98,36 @@ class Collector:
         progress: Progress,
         expected_contexts: float = 0.0,
         on_episode: Callable[[Episode], None] | None = None,
+        buffered: int = 0,
     ) -> RolloutBatch:
-        """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct."""
+        """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct.
+
+        `buffered` samples will be trained on before those of this batch: the budget is smaller by so many.
+        """
+        paced = self._paced(len(tasks), expected_contexts)
+        return await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
+
+    def _paced(self, tasks: int, contexts: float) -> Collector:
+        """This collector, or one that acts by its full responses where acting first could only cost time."""
+        if self.pacer is None or self.method.responses is ResponseTiming.INLINE:
+            return self
+        responses = float("inf") if self.budget is None else float(self.budget)
+        if self.pacer.acts_first(self.policy.engine.stats(), tasks, contexts, responses):
+            return self
+        inline = replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
+        return replace(self, method=inline, pacer=None)
+
+    async def _collect(
+        self,
+        index: int,
+        tasks: Sequence[Task],
+        progress: Progress,
+        expected_contexts: float,
+        on_episode: Callable[[Episode], None] | None,
+        buffered: int,
+    ) -> RolloutBatch:
         started, scoring = time.monotonic(), self.teacher.busy_seconds()
-        responses = self._responses(expected_contexts)
+        responses = self._responses(expected_contexts, buffered)
         keys = [
             EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, place, task.id))
             for place, task in enumerate(tasks)
@@ -99,6 +139,7 @@ class Collector:
             await responses.cancel()
             raise
         samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
+        discarded.update(responses.discarded)
         stats = _stats(
             episodes,
             [item.response for item in scored if item.response is not None],
@@ -107,16 +148,26 @@ class Collector:
             seconds=time.monotonic() - started,
             scoring_seconds=self.teacher.busy_seconds() - scoring,
         )
-        return RolloutBatch(index, tuple(episodes), samples, discarded, stats)
+        rule = self.method.depth
+        return RolloutBatch(
+            index,
+            tuple(episodes),
+            samples,
+            discarded,
+            stats,
+            depth=rule.limit(self.turn_limit, progress),
+            probe=rule.learn(self.turn_limit, progress, samples),
+        )
 
-    def _responses(self, expected_contexts: float) -> ResponseSource:
+    def _responses(self, expected_contexts: float, buffered: int) -> ResponseSource:
         if self.method.responses is ResponseTiming.INLINE:
             return InlineResponses(self.policy, self.teacher)
         if self.budget is None:
             return AllResponses(self.policy, self.teacher)
+        budget = max(0, self.budget - buffered)
         # A little below the expected share, so that a batch longer than usual does not overshoot.
-        eager = 0.8 * self.budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(self.policy, self.teacher, self.budget, eager)
+        eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
+        return AdmittedResponses(self.policy, self.teacher, budget, eager)
 
     async def _play(
         self,
@@ -130,11 +181,18 @@ class Collector:
             reference = self.references.get(key.task) if plan.needs_reference else None
         except (EnvironmentFailure, TaskError) as error:
             return failed(key, error)
-        actor = plan.begin(EpisodeTools(self.policy, self.rules, reference, progress))
-        depth = self.method.depth.limit(self.turn_limit, progress)
-        followed = reference if plan.guides else None
-        async with self.pool.lease() as environment:
-            episode = await play(key, environment, actor, self.rules, depth, responses, followed)
+        tools = EpisodeTools(self.policy, self.rules, reference, progress)
+        episode = await play_leased(
+            key,
+            self.pool,
+            lambda: plan.begin(tools),
+            self.rules,
+            self.method.depth.limit(self.turn_limit, progress),
+            retries=self.retries,
+            sink=responses,
+            reference=reference if plan.guides else None,
+        )
+        episode = replace(episode, ended=self.now())
         if on_episode is not None:
             on_episode(episode)
         return episode
@@ -143,8 +201,8 @@ class Collector:
 def _samples(
     scored: Sequence[Scored], turn_weights: TurnWeights, progress: Progress
 ) -> tuple[tuple[TurnSample, ...], dict[str, int], int]:
-    """Samples in order of episode and turn, reasons for responses that are none, and failed contexts."""
-    samples: list[TurnSample] = []
+    """Samples in order of rank, episode and turn, reasons for responses that are none, and failed contexts."""
+    samples: list[tuple[float, TurnSample]] = []
     discarded: Counter[str] = Counter()
     failed = 0
     for _, group in groupby(scored, key=lambda item: item.key.index):
@@ -160,8 +218,9 @@ def _samples(
                 usable.append(item)
         lengths = [sum(item.response.mask) for item in usable if item.response]
         for item, weight in zip(usable, turn_weights.weights(lengths, progress), strict=True):
-            samples.append(_sample(item, weight))
-    return tuple(samples), dict(discarded), failed
+            samples.append((item.rank, _sample(item, weight)))
+    samples.sort(key=lambda ranked: ranked[0])
+    return tuple(sample for _, sample in samples), dict(discarded), failed
 
 
 def _sample(item: Scored, weight: float) -> TurnSample:

@@ -1,7 +1,8 @@
 """One episode: an actor advances an environment, turn by turn, and every visited context is announced.
 
 The episode does not know how responses are generated; it only hands out immutable context snapshots. Failures
-that belong to it (a prompt that cannot fit, an environment that died) are recorded on it.
+that belong to it (a prompt that cannot fit, an environment that died) are recorded on it. Beginning again after the
+failure of an environment is the business of `rollout.attempts`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Protocol
 
 from actfirst.acting import Actor, Ending, Move
 from actfirst.alignment import TransitionRules
-from actfirst.envs.inline import AsyncEnvironment
-from actfirst.errors import EnvironmentFailure, EpisodeError, TaskError
+from actfirst.envs.base import AsyncEnvironment
+from actfirst.errors import ActfirstError, EnvironmentFailure, EpisodeError, TaskError
 from actfirst.records import (
     Episode,
     FastAction,
@@ -52,11 +53,17 @@ class ContextSink(Protocol):
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None: ...
 
+    def abandoned(self, key: EpisodeKey) -> None:
+        """The episode begins again on a fresh environment: its contexts so far count for nothing."""
+        ...
+
 
 class _Silent:
     def visited(self, key: EpisodeKey, context: TurnContext) -> None: ...
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None: ...
+
+    def abandoned(self, key: EpisodeKey) -> None: ...
 
 
 SILENT: ContextSink = _Silent()
@@ -72,10 +79,24 @@ async def play(
     reference: Reference | None = None,
 ) -> Episode:
     """Play until the environment ends, `depth` turns are used, the actor stops, or a failure is recorded."""
+    episode, _ = await attempt(key, environment, actor, rules, depth, sink, reference)
+    return episode
+
+
+async def attempt(
+    key: EpisodeKey,
+    environment: AsyncEnvironment,
+    actor: Actor,
+    rules: TransitionRules,
+    depth: int,
+    sink: ContextSink,
+    reference: Reference | None,
+) -> tuple[Episode, ActfirstError | None]:
+    """Play once; returns the episode as it stood at the end, and the failure that is recorded on it."""
     started = time.monotonic()
     turns: list[Turn] = []
     observation: Observation | None = None
-    error: str | None = None
+    cause: ActfirstError | None = None
     unexecuted: tuple[FastAction, ...] = ()
     try:
         instruction, observation = await environment.reset(key.task)
@@ -94,8 +115,8 @@ async def play(
             turns.append(_turn(context, move, verdict, rules, time.monotonic() - turn_started))
             history = (*history, Pair(context.observation.text, move.action))
     except (EpisodeError, EnvironmentFailure, TaskError) as failure:
-        error = _said(failure)
-    return Episode(
+        cause = failure
+    episode = Episode(
         id=key.id,
         task=key.task,
         batch=key.batch,
@@ -104,9 +125,10 @@ async def play(
         guided=reference is not None,
         reference_length=len(reference.steps) if reference else 0,
         seconds=time.monotonic() - started,
-        error=error,
+        error=_said(cause) if cause else None,
         unexecuted=unexecuted,
     )
+    return episode, cause
 
 
 def failed(key: EpisodeKey, failure: Exception) -> Episode:

@@ -7,15 +7,17 @@ Three forms, all `ContextSink`s that an episode announces its contexts to:
   visited. Every context has a fixed uniform rank; those below an eager threshold start at once, so that they
   overlap with acting, and when the batch's interaction is over the next smallest ranks fill the budget. What is
   admitted is always a prefix of the rank order, so the draw is uniform whatever the threshold was, and it
-  depends on seeds only, never on completion order.
+  depends on seeds only, never on completion order. Samples leave in the order of their ranks: each update then
+  sees turns of all tasks, and what a FIFO buffer drops in the end is a uniform draw too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Protocol
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 from actfirst.acting import Move, Policy
 from actfirst.errors import EpisodeError, TeacherError
@@ -23,6 +25,9 @@ from actfirst.records import Response, TurnContext
 from actfirst.rollout.episode import EpisodeKey
 from actfirst.rollout.together import cancelled
 from actfirst.seeds import derive_uniform
+
+ABANDONED = "environment failed"
+"""Why responses are discarded whose episode began again."""
 
 
 class Scorer(Protocol):
@@ -35,23 +40,35 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A response with its teacher scores, or the reason why it cannot be trained on."""
+    """A response with its teacher scores, or the reason why it cannot be trained on.
+
+    `rank` orders the samples of a batch; equal ranks stay in the order of episodes and turns.
+    """
 
     key: EpisodeKey
     turn: int
     response: Response | None
     teacher_logprobs: tuple[float, ...] = ()
     error: str | None = None
+    rank: float = 0.0
 
 
 class ResponseSource(Protocol):
-    """Collects what one rollout batch will be trained on. `contexts` counts the visits."""
+    """Collects what one rollout batch will be trained on.
 
-    contexts: int
+    `contexts` counts the visits, `discarded` the responses that were generated for attempts that were abandoned.
+    """
+
+    discarded: Counter[str]
+
+    @property
+    def contexts(self) -> int: ...
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None: ...
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None: ...
+
+    def abandoned(self, key: EpisodeKey) -> None: ...
 
     async def finish(self) -> list[Scored]:
         """Called when all interaction is over; returns everything in order of episode and turn."""
@@ -66,31 +83,53 @@ class _Pending:
     def __init__(self, policy: Policy, teacher: Scorer) -> None:
         self._policy = policy
         self._teacher = teacher
-        self._tasks: list[asyncio.Task[Scored]] = []
-        self.contexts = 0
+        self._tasks: dict[int, list[asyncio.Task[Scored]]] = {}
+        self._dropped: list[asyncio.Task[Scored]] = []
+        self._visits: Counter[int] = Counter()
+        self._generated: Counter[int] = Counter()
+        self.discarded: Counter[str] = Counter()
+
+    @property
+    def contexts(self) -> int:
+        return self._visits.total()
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
         """Counts; the deferred forms also start responses here."""
-        self.contexts += 1
+        self._visits[key.index] += 1
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         """Nothing to do unless the move's own response is the sample."""
 
+    def abandoned(self, key: EpisodeKey) -> None:
+        """Responses under way are cancelled; those that exist already are counted as discarded."""
+        dropped = self._tasks.pop(key.index, [])
+        for task in dropped:
+            task.cancel()
+        self._dropped += dropped
+        if generated := self._generated.pop(key.index, 0):
+            self.discarded[ABANDONED] += generated
+        self._visits.pop(key.index, None)
+
     async def finish(self) -> list[Scored]:
-        done = await asyncio.gather(*self._tasks)
+        await cancelled(self._dropped)
+        done = await asyncio.gather(*self._under_way())
         return sorted(done, key=lambda scored: (scored.key.index, scored.turn))
 
     async def cancel(self) -> None:
-        await cancelled(self._tasks)
+        await cancelled([*self._under_way(), *self._dropped])
 
-    def _start(self, work: Awaitable[Scored]) -> None:
-        self._tasks.append(asyncio.ensure_future(work))
+    def _under_way(self) -> list[asyncio.Task[Scored]]:
+        return [task for tasks in self._tasks.values() for task in tasks]
+
+    def _start(self, key: EpisodeKey, work: Coroutine[Any, Any, Scored]) -> None:
+        self._tasks.setdefault(key.index, []).append(asyncio.ensure_future(work))
 
     async def _respond(self, key: EpisodeKey, context: TurnContext) -> Scored:
         try:
             response = await self._policy.respond(context, key.turn_seed(context.turn, "full"))
         except EpisodeError as error:
             return Scored(key, context.turn, None, error=f"{type(error).__name__}: {error}")
+        self._generated[key.index] += 1
         return await self._score(key, context.turn, response)
 
     async def _score(self, key: EpisodeKey, turn: int, response: Response) -> Scored:
@@ -105,7 +144,8 @@ class InlineResponses(_Pending):
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         if move.response is not None:
-            self._start(self._score(key, context.turn, move.response))
+            self._generated[key.index] += 1
+            self._start(key, self._score(key, context.turn, move.response))
 
 
 class AllResponses(_Pending):
@@ -113,7 +153,7 @@ class AllResponses(_Pending):
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
         super().visited(key, context)
-        self._start(self._respond(key, context))
+        self._start(key, self._respond(key, context))
 
 
 class AdmittedResponses(_Pending):
@@ -129,12 +169,19 @@ class AdmittedResponses(_Pending):
         super().visited(key, context)
         rank = derive_uniform(key.seed, key.id, context.turn, "admission")
         if rank < self._eager:
-            self._start(self._respond(key, context))
+            self._start(key, self._ranked(rank, key, context))
         else:
             self._waiting.append((rank, key, context))
 
+    def abandoned(self, key: EpisodeKey) -> None:
+        super().abandoned(key)
+        self._waiting = [item for item in self._waiting if item[1] != key]
+
     async def finish(self) -> list[Scored]:
         self._waiting.sort(key=lambda item: item[0])
-        for _, key, context in self._waiting[: max(0, self._budget - len(self._tasks))]:
-            self._start(self._respond(key, context))
+        for rank, key, context in self._waiting[: max(0, self._budget - len(self._under_way()))]:
+            self._start(key, self._ranked(rank, key, context))
         return await super().finish()
+
+    async def _ranked(self, rank: float, key: EpisodeKey, context: TurnContext) -> Scored:
+        return replace(await self._respond(key, context), rank=rank)

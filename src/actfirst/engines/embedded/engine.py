@@ -19,7 +19,7 @@ from actfirst.engines.embedded.model import Model
 from actfirst.engines.embedded.prefix_cache import PrefixCache, block_keys
 from actfirst.engines.embedded.runner import Runner
 from actfirst.engines.embedded.scheduler import Scheduler
-from actfirst.engines.embedded.sequence import Generation, IdArray, Scoring, Stopping, uniform_stream
+from actfirst.engines.embedded.sequence import Generation, IdArray, Scoring, Stopping, Uniforms
 from actfirst.engines.embedded.sequence import Sequence as Request
 from actfirst.engines.embedded.weights import PackedWeights, check_state
 from actfirst.errors import EngineError
@@ -34,6 +34,7 @@ class EmbeddedOptions:
 
     `max_concurrency` caps the requests in the engine, of all kinds together. `max_prefill_tokens` bounds the
     prompt tokens of one step. `prefix_cache_tokens` bounds the prefix cache, whose memory grows as it is used.
+    `preempt` lets a full response pause for a fast action when all places are taken.
     `threads` are those of the stepping thread's torch: 2 only where nothing else is busy.
     """
 
@@ -41,6 +42,7 @@ class EmbeddedOptions:
     max_prefill_tokens: int = 4096
     prefix_caching: bool = True
     prefix_cache_tokens: int = 32768
+    preempt: bool = False
     dtype: Literal["float32", "bfloat16"] = "float32"
     device: str = "cpu"
     threads: int = 2
@@ -94,8 +96,9 @@ class EmbeddedEngine:
             future=asyncio.get_running_loop().create_future(),
             sampling=sampling,
             watch=self._stopping.watch(sampling.stop),
-            draw=uniform_stream(sampling.seed),
+            uniforms=Uniforms(sampling.seed),
         )
+        request.draft()
         completion: Completion = await self._result(request)
         return completion
 
@@ -135,7 +138,20 @@ class EmbeddedEngine:
             busy_seconds=counters.busy_seconds,
             running=running,
             waiting=max(0, self._loop.accepted - self._loop.ended - running),
+            fast_prefilled_tokens=counters.fast_prefilled_tokens,
+            fast_cached_tokens=counters.fast_cached_tokens,
+            drafted_tokens=counters.drafted_tokens,
+            accepted_tokens=counters.accepted_tokens,
+            paused=self._loop.runner.scheduler.paused,
+            fast_ended=counters.ended[Priority.FAST],
+            fast_seconds=counters.seconds[Priority.FAST],
+            full_ended=counters.ended[Priority.FULL],
+            full_seconds=counters.seconds[Priority.FULL],
         )
+
+    def memory(self) -> int:
+        """Bytes that weights, the slots of sequences and the prefix cache hold now."""
+        return self._loop.runner.memory()
 
     async def close(self) -> None:
         """End the thread; what is pending fails. Closing twice is fine."""
@@ -179,6 +195,9 @@ class EmbeddedEngine:
             )
         if s.stop and self._stopping.tokens is None:
             raise EngineError("stop strings need the checkpoint's tokenizer.json, which is missing")
+        drafts = (*s.draft.possible, s.draft.likely) if s.draft is not None else ()
+        if any(not 0 <= token < self.config.vocab_size for draft in drafts for token in draft):
+            raise EngineError(f"a draft token does not fit a vocabulary of {self.config.vocab_size}")
         if "" in s.stop:
             raise EngineError("an empty stop string stops everything: leave it out")
 
@@ -193,5 +212,6 @@ def _build(config: ModelConfig, stopping: Stopping, options: EmbeddedOptions) ->
         prefix,
         max_concurrency=options.max_concurrency,
         max_prefill_tokens=options.max_prefill_tokens,
+        preempt=options.preempt,
     )
     return Runner(Model(PackedWeights(config, dtype, device), cache), scheduler, prefix, stopping)

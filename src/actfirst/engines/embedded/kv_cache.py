@@ -12,6 +12,8 @@ import torch
 
 from actfirst.engines.embedded.checkpoint import ModelConfig
 
+Parked = tuple[torch.Tensor, torch.Tensor]  # keys and values of one sequence outside of its slot
+
 LENGTH_STEP = 32  # lengths are multiples of this, so that views of a decode step live for many steps
 
 
@@ -83,3 +85,14 @@ class KVCache:
         self.move(second, first, length)
         self.keys[:, b, :, :length] = keys
         self.values[:, b, :length] = values
+
+    def park(self, slot: int, length: int) -> Parked:
+        """A copy of the first `length` positions of a slot."""
+        rows = self.rows(slot)
+        return self.keys[:, rows, :, :length].clone(), self.values[:, rows, :length].clone()
+
+    def restore(self, parked: Parked, slot: int) -> None:
+        keys, values = parked
+        rows, length = self.rows(slot), keys.shape[-1]
+        self.keys[:, rows, :, :length] = keys
+        self.values[:, rows, :length] = values

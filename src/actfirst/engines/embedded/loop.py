@@ -80,7 +80,7 @@ class StepLoop:
             with torch.inference_mode():
                 while self._receive():
                     self._swap_weights()
-                    if self._scheduler.running or (self._scheduler.waiting and not self._loads):
+                    if self._scheduler.begun or (self._scheduler.waiting and not self._loads):
                         self._settle(self.runner.step(admit=not self._loads))
         except BaseException as error:  # the thread's last act is to tell everybody
             failure = f"the engine died of {type(error).__name__}: {error}"
@@ -88,7 +88,7 @@ class StepLoop:
 
     def _receive(self) -> bool:
         """Take what has arrived, waiting for it if there is nothing else to do; False to stop."""
-        idle = not (self._scheduler.running or self._scheduler.waiting or self._loads)
+        idle = not (self._scheduler.begun or self._scheduler.waiting or self._loads)
         while idle or not self._inbox.empty():
             message = self._inbox.get()
             idle = False
@@ -104,7 +104,7 @@ class StepLoop:
         return True
 
     def _swap_weights(self) -> None:
-        while self._loads and not self._scheduler.running:
+        while self._loads and not self._scheduler.begun:
             load = self._loads.pop(0)
             if not load.future.cancelled():
                 self.runner.install(load.weights)

@@ -1,5 +1,5 @@
-"""The forward pass of one step: one token of every decoding sequence and the new tokens of every prompt,
-packed without padding.
+"""The forward pass of one step: the newest token of every decoding sequence (with the draft tokens to verify
+after it) and the new tokens of every prompt, packed without padding.
 
 The linear layers see all T tokens at once. Attention is one batched product over the slots of the decoding
 sequences, and row by row of blocks for each span of prompt tokens. Logits are computed where they are wanted
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -35,7 +36,7 @@ class DecodeBatch:
 
     def __init__(self, cache: KVCache, positions: list[int]) -> None:
         kv_heads = cache.config.kv_heads
-        self.size = len(positions)
+        self.tokens = self.size = len(positions)
         self.generation = cache.generation
         rows = self.size * kv_heads
         # Rounded up, so that the views below serve many steps; what is beyond a sequence is masked.
@@ -48,7 +49,7 @@ class DecodeBatch:
         self.value_index = cache.value_start[:rows] + self.pos_N
         self.key_index = cache.key_start[:rows] + pos_N1
         mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype, device=cache.keys.device)
-        self.mask_N1L = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
+        self.mask = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
 
@@ -58,7 +59,70 @@ class DecodeBatch:
         self.pos_N.add_(1)
         self.key_index.add_(1)
         self.value_index.add_(1)
-        self.mask_N1L.scatter_(2, self.pos_N.view(-1, 1, 1), 0.0)
+        self.mask.scatter_(2, self.pos_N.view(-1, 1, 1), 0.0)
+
+    def spread(self, rows_NGD: Tensor) -> Tensor:
+        """The queries as the batched product wants them: all queries of one slot side by side."""
+        return rows_NGD
+
+    def gather(self, attended: Tensor) -> Tensor:
+        """From that layout back to one row for each (token, key-value head)."""
+        return attended
+
+
+class DraftBatch(DecodeBatch):
+    """A decode batch in which sequences have several tokens: the newest one and the draft after it.
+
+    Each sequence has W places, W being the largest width; the places after its own tokens repeat its last one
+    and are not read. The keys and values are read once for all places, which is what a decode step spends its
+    time on, so a draft token costs far less than a step.
+    """
+
+    def __init__(self, cache: KVCache, positions: list[int], widths: list[int]) -> None:
+        c, device, size, widest = cache.config, cache.keys.device, len(positions), max(widths)
+        self.size, self.tokens = size, sum(widths)
+        self.generation = cache.generation
+        self.steps_left = 0  # the next step has other widths
+        longest = max(map(sum, zip(positions, widths)))
+        self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
+        width_B, pos_B, head_K = np.array(widths), np.array(positions), np.arange(c.kv_heads)
+        sequence_T = np.repeat(np.arange(size), width_B)
+        first_B = np.cumsum(width_B) - width_B
+        offset_T = np.arange(self.tokens) - first_B[sequence_T]
+        offset_BW = np.minimum(np.arange(widest), width_B[:, None] - 1)
+        slot_N = (sequence_T[:, None] * c.kv_heads + head_K).reshape(-1)
+        token_BW = first_B[:, None] + offset_BW
+        source = (token_BW[:, None, :] * c.kv_heads + head_K[:, None]).reshape(-1)
+        place_N = slot_N * widest + np.repeat(offset_T, c.kv_heads)
+        pos_N = np.repeat(pos_B[sequence_T] + offset_T, c.kv_heads)
+
+        def on_device(values: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Tensor:
+            return torch.from_numpy(values).to(device)
+
+        slots, self.pos_N = on_device(slot_N), on_device(pos_N)
+        self._source, self._place_N, self._widest = on_device(source), on_device(place_N), widest
+        self.value_index = cache.value_start[slots] + self.pos_N
+        self.key_index = cache.key_start[slots] + self.pos_N.unsqueeze(1)
+        rows = size * c.kv_heads
+        self.mask = self._mask(cache, on_device(pos_B[:, None] + offset_BW))
+        self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
+        self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
+
+    def spread(self, rows_NGD: Tensor) -> Tensor:
+        _, group, head_dim = rows_NGD.shape
+        return rows_NGD.index_select(0, self._source).view(-1, self._widest * group, head_dim)
+
+    def gather(self, attended: Tensor) -> Tensor:
+        group = attended.shape[1] // self._widest
+        return attended.view(-1, group, attended.shape[2]).index_select(0, self._place_N)
+
+    def _mask(self, cache: KVCache, pos_BW: Tensor) -> Tensor:
+        """0 up to the position of each place and -inf beyond, for all its queries: [B * kv_heads, W * G, L]."""
+        c, shape = cache.config, (*pos_BW.shape, self.length)
+        mask_BWL = torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
+        mask_BWL.masked_fill_(cache.places[: self.length] > pos_BW.unsqueeze(2), float("-inf"))
+        wide = mask_BWL[:, None, :, None].expand(-1, c.kv_heads, -1, c.group, -1)
+        return wide.reshape(-1, self._widest * c.group, self.length)
 
 
 class Model:
@@ -80,7 +144,7 @@ class Model:
         self._rope_SC = torch.empty(0, self._c.head_dim // 2, dtype=torch.complex64, device=device)
 
     def forward(self, tokens_T: Tensor, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
-        """Final hidden states [R, H] of the decoding sequences, then of the wanted positions of each span."""
+        """Final hidden states [R, H] of all decode tokens, then of the wanted positions of each span."""
         w, rope = self.weights, self._rope(decode, spans)
         wanted = self._wanted_rows(decode, spans)
         x = F.embedding(tokens_T, w.embed_VH)
@@ -136,9 +200,9 @@ class Model:
         out_TA = qkv_TP.new_empty(qkv_TP.shape[0], c.heads * c.head_dim)
         at = 0
         if decode is not None:
-            at = decode.size * c.kv_heads
+            at = decode.tokens * c.kv_heads
             decoded = self._decode(index, q_NGD[:at], k_ND[:at], v_ND[:at], decode)
-            out_TA[: decode.size] = decoded.view(decode.size, -1)
+            out_TA[: decode.tokens] = decoded.view(decode.tokens, -1)
         for span in spans:
             rows = slice(at, at + (span.stop - span.start) * c.kv_heads)
             at = rows.stop
@@ -149,8 +213,8 @@ class Model:
     def _decode(self, index: int, q_NGD: Tensor, k_ND: Tensor, v_ND: Tensor, batch: DecodeBatch) -> Tensor:
         self.cache.flat_keys[index].put_(batch.key_index, k_ND)
         self.cache.flat_values[index].index_copy_(0, batch.value_index, v_ND)
-        scores_NGL = torch.baddbmm(batch.mask_N1L, q_NGD, batch.keys[index])
-        return torch.bmm(torch.softmax(scores_NGL, -1), batch.values[index])
+        scores = torch.baddbmm(batch.mask, batch.spread(q_NGD), batch.keys[index])
+        return batch.gather(torch.bmm(torch.softmax(scores, -1), batch.values[index]))
 
     def _attend_span(
         self,
@@ -185,7 +249,7 @@ class Model:
         """Rows of the step whose hidden states are wanted; None for all of them."""
         if not spans:
             return None
-        rows = list(range(decode.size)) if decode is not None else []
+        rows = list(range(decode.tokens)) if decode is not None else []
         at = len(rows)
         for span in spans:
             rows.extend(range(at + max(0, span.wanted - span.start), at + span.stop - span.start))

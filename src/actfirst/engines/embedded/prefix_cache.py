@@ -47,6 +47,9 @@ class PrefixCache:
         self._free.extend(self._index.values())
         self._index.clear()
 
+    def tensors(self) -> list[torch.Tensor]:
+        return [self._keys, self._values]
+
     def match(self, keys: Sequence[bytes]) -> int:
         """How many of `keys`, from the first on, are in the pool."""
         return next((i for i, key in enumerate(keys) if key not in self._index), len(keys))

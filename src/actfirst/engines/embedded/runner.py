@@ -1,7 +1,9 @@
 """One engine step: plan, one forward pass, draw tokens and gather scores, see who has ended.
 
-Verifying draft tokens would have its place here: a draft is a span of given tokens whose logits are wanted at
-every position, which is what scoring is already.
+Drafts are verified exactly. Drawing a token from the model's distribution and comparing it with the draft is
+rejection sampling with a draft that is certain: the draft token comes out with the model's probability of it,
+and any other token with the model's distribution without it, renormalised. Each position has a uniform number of
+its own, so a request's tokens are the same with and without a draft (but for rounding).
 """
 
 from __future__ import annotations
@@ -9,17 +11,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from actfirst.engines.embedded.model import DecodeBatch, Model, Span
+from actfirst.engines.base import Priority
+from actfirst.engines.embedded.model import DecodeBatch, DraftBatch, Model, Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache, block_keys
 from actfirst.engines.embedded.sampling import Sampler, gather_logprobs
 from actfirst.engines.embedded.scheduler import Scheduler, Work
-from actfirst.engines.embedded.sequence import Generation, Scoring, Sequence, Stopping
+from actfirst.engines.embedded.sequence import Generation, IdArray, Scoring, Sequence, Stopping
 from actfirst.records import StopReason
 
 SCORE_ELEMENTS = 2**23  # logits of this many elements are held at once when scoring (32 MB)
@@ -29,10 +32,16 @@ SCORE_ELEMENTS = 2**23  # logits of this many elements are held at once when sco
 class Counters:
     prefilled_tokens: int = 0
     cached_tokens: int = 0
+    fast_prefilled_tokens: int = 0
+    fast_cached_tokens: int = 0
     generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     scored_tokens: int = 0
     steps: int = 0
     busy_seconds: float = 0.0
+    ended: dict[Priority, int] = field(default_factory=lambda: dict.fromkeys(Priority, 0))
+    seconds: dict[Priority, float] = field(default_factory=lambda: dict.fromkeys(Priority, 0.0))
 
 
 class Runner:
@@ -45,6 +54,8 @@ class Runner:
         self._stopping = stopping
         self._device = model.weights.embed_VH.device
         self.counters = Counters()
+        # Of the decoding sequences, valid as long as neither they nor their slots change.
+        self._changes = -1
         self._decode: DecodeBatch | None = None
         self._sampler = Sampler((), self._device)
         self._last_tokens = torch.empty(0, dtype=torch.int64, device=self._device)
@@ -56,17 +67,21 @@ class Runner:
         if self._prefix is not None:
             self._prefix.clear()
 
+    def memory(self) -> int:
+        held = [*self._model.weights.tensors(), self._model.cache.keys, self._model.cache.values]
+        held += self._prefix.tensors() if self._prefix is not None else []
+        return sum(tensor.nbytes for tensor in held)
+
     def cancel(self, sequence: Sequence) -> None:
         self.scheduler.remove(sequence)
-        self._decode = None
 
     def step(self, *, admit: bool) -> list[Sequence]:
         """Run one step; returns the requests that ended in it, already removed from the scheduler."""
         begun = time.perf_counter()
         scheduler = self.scheduler
         work = scheduler.plan(admit=admit)
-        self._make_room(work)
         rows = [s for s in scheduler.running[: scheduler.decoding] if isinstance(s, Generation)]
+        self._make_room(work, rows)
         decode = self._advance(rows)
         spans = [item.span for item in work]
         hidden_RH = self._model.forward(self._tokens(work), decode, spans)
@@ -74,71 +89,121 @@ class Runner:
         completed = [item.sequence for item in work if item.sequence.prefilled]
         started = [s for s in completed if isinstance(s, Generation)]
         ended: list[Sequence] = [s for s in completed if isinstance(s, Scoring)]
-        rows += started
-        if rows:
-            ended += self._draw(rows, hidden_RH[: len(rows)], rebuilt=bool(started))
-        self._score(work, hidden_RH[len(rows) :])
+        drawn = decode.tokens if decode is not None else 0
+        drawn += sum(1 + len(s.drafted) for s in started)
+        if drawn:
+            ended += self._draw(rows, started, hidden_RH[:drawn])
+        self._score(work, hidden_RH[drawn:])
         self._update_batch(started, ended)
         self.counters.steps += 1
         self.counters.busy_seconds += time.perf_counter() - begun
         return ended
 
-    def _make_room(self, work: Rows[Work]) -> None:
+    def _make_room(self, work: Rows[Work], rows: Rows[Generation]) -> None:
         """Grow the cache to what the step writes, and copy cached prefixes into the slots of new requests."""
-        scheduler = self.scheduler
-        decoding = max((s.stored for s in scheduler.running[: scheduler.decoding]), default=0) + 1
+        decoding = max((s.stored + len(s.drafted) for s in rows), default=0) + 1
         longest = max((item.span.stop for item in work), default=0)
-        self._model.cache.reserve(len(scheduler.running), max(decoding, longest))
+        self._model.cache.reserve(len(self.scheduler.running), max(decoding, longest))
         for item in work:
             if self._prefix is not None and item.loaded:
                 self._prefix.load(item.sequence.keys[: item.loaded], item.span.slot)
                 self.counters.cached_tokens += item.loaded * BLOCK
+                if item.sequence.priority is Priority.FAST:
+                    self.counters.fast_cached_tokens += item.loaded * BLOCK
 
     def _advance(self, rows: Rows[Generation]) -> DecodeBatch | None:
         """The decode batch of this step: moved on by one token if nothing else changed, else built anew."""
+        batch, cache = self._decode, self._model.cache
+        changed, self._changes = self._changes != self.scheduler.changes, self.scheduler.changes
         if not rows:
+            self._last_tokens, self._decode = self._last_tokens[:0], None
             return None
-        batch = self._decode
-        if batch is not None and batch.steps_left > 0 and batch.generation == self._model.cache.generation:
-            batch.advance()
-            return batch
-        if batch is None:
+        if any(s.drafted for s in rows):
+            self._changes = -1  # the step after this one has other widths
+            self._last_tokens = torch.tensor([t for s in rows for t in (s.tokens[-1], *s.drafted)])
+            self._last_tokens = self._last_tokens.to(self._device)
+            return DraftBatch(cache, [s.stored for s in rows], [1 + len(s.drafted) for s in rows])
+        if changed or batch is None:
             self._sampler = Sampler([s.sampling for s in rows], self._device)
             self._last_tokens = torch.tensor([s.tokens[-1] for s in rows], device=self._device)
-        self._decode = DecodeBatch(self._model.cache, [s.stored for s in rows])
+        elif batch.steps_left > 0 and batch.generation == cache.generation:
+            batch.advance()
+            return batch
+        self._decode = DecodeBatch(cache, [s.stored for s in rows])
         return self._decode
 
     def _tokens(self, work: Rows[Work]) -> Tensor:
         if not work:
             return self._last_tokens
-        ids = [item.sequence.ids[item.span.start : item.span.stop] for item in work]
+        ids = [part for item in work for part in _given(item.sequence, item.span)]
         prompts = torch.from_numpy(np.concatenate(ids)).to(self._device)
-        return torch.cat((self._last_tokens, prompts)) if self._decode is not None else prompts
+        return torch.cat((self._last_tokens, prompts)) if len(self._last_tokens) else prompts
 
     def _after_prefill(self, work: Rows[Work]) -> None:
         for item in work:
             sequence, span = item.sequence, item.span
-            sequence.computed = span.stop
-            self.counters.prefilled_tokens += span.stop - span.start
+            stop = min(span.stop, len(sequence.ids))
+            sequence.computed = stop
+            self.counters.prefilled_tokens += stop - span.start
+            if sequence.priority is Priority.FAST:
+                self.counters.fast_prefilled_tokens += stop - span.start
             if self._prefix is not None:
-                blocks = min(span.stop, sequence.prompt_length) // BLOCK
+                blocks = min(stop, sequence.prompt_length) // BLOCK
                 self._prefix.store(sequence.keys[:blocks], span.start // BLOCK, sequence.slot)
 
-    def _draw(self, rows: Rows[Generation], hidden_RH: Tensor, *, rebuilt: bool) -> list[Generation]:
-        """Draw a token for every row; returns the sequences that it ended."""
-        sampler = Sampler([s.sampling for s in rows], self._device) if rebuilt else self._sampler
-        tokens_R, logprobs_R = sampler.draw(self._model.logits(hidden_RH), [s.draw() for s in rows])
-        self._last_tokens = tokens_R
-        self.counters.generated_tokens += len(rows)
-        ended = []
-        for sequence, token, logprob in zip(rows, tokens_R.tolist(), logprobs_R.tolist(), strict=True):
-            sequence.tokens.append(token)
-            sequence.logprobs.append(logprob)
-            if token in sequence.watch or len(sequence.tokens) >= sequence.sampling.max_tokens:
-                reason = self._stopping.reason(sequence)
-                if reason is not None:
-                    sequence.stop_reason = reason
+    def _draw(self, rows: Rows[Generation], started: Rows[Generation], hidden_RH: Tensor) -> list[Generation]:
+        """Draw a token at every position computed, and emit those whose drafts before them were right.
+
+        Returns the sequences that this ended.
+        """
+        if len(hidden_RH) == len(rows):  # nobody started and nobody drafted: the same batch as before
+            every, sampler = rows, self._sampler
+            uniforms = [s.uniforms.next() for s in rows]
+        else:
+            every = [*rows, *started]
+            settings = [s.sampling for s in every for _ in range(1 + len(s.drafted))]
+            sampler = Sampler(settings, self._device)
+            uniforms = [u for s in every for u in s.uniforms.ahead(1 + len(s.drafted))]
+        tokens_R, logprobs_R = sampler.draw(self._model.logits(hidden_RH), uniforms)
+        self._last_tokens = tokens_R[: len(rows)]  # read again only if no drafts were among them
+        tokens, logprobs = tokens_R.tolist(), logprobs_R.tolist()
+        if every is rows:
+            ended = [s for s, token, logprob in zip(rows, tokens, logprobs) if self._takes(s, token, logprob)]
+        else:
+            ended, at = [], 0
+            for sequence in every:
+                after = at + 1 + len(sequence.drafted)
+                if self._verify(sequence, tokens[at:after], logprobs[at:after]):
                     ended.append(sequence)
+                at = after
+        for sequence in every:
+            if sequence.sampling.draft is not None:
+                sequence.draft()
+        return ended
+
+    def _takes(self, sequence: Generation, token: int, logprob: float) -> bool:
+        """Emit one token; True if it ends the sequence."""
+        sequence.tokens.append(token)
+        sequence.logprobs.append(logprob)
+        self.counters.generated_tokens += 1
+        if token in sequence.watch or len(sequence.tokens) >= sequence.sampling.max_tokens:
+            reason = self._stopping.reason(sequence)
+            if reason is not None:
+                sequence.stop_reason = reason
+                return True
+        return False
+
+    def _verify(self, sequence: Generation, tokens: list[int], logprobs: list[float]) -> bool:
+        """Emit tokens up to the first that is not as drafted, or that ends the sequence: then True."""
+        drafted = sequence.drafted
+        self.counters.drafted_tokens += len(drafted)
+        for emitted, (token, logprob) in enumerate(zip(tokens, logprobs), start=1):
+            ended = self._takes(sequence, token, logprob)
+            right = emitted <= len(drafted) and token == drafted[emitted - 1]
+            self.counters.accepted_tokens += right
+            if ended or not right:
+                break
+        sequence.uniforms.use(emitted)
         return ended
 
     def _score(self, work: Rows[Work], hidden_RH: Tensor) -> None:
@@ -163,15 +228,18 @@ class Runner:
         self.counters.scored_tokens += at
 
     def _update_batch(self, started: Rows[Generation], ended: Rows[Sequence]) -> None:
-        for generation in started:
-            self.scheduler.promote(generation)
+        now = time.perf_counter()
         # From the last slot down: then most holes are at the end and nothing has to be moved.
         for sequence in sorted(ended, key=lambda s: -s.slot):
-            if self._prefix is not None and isinstance(sequence, Generation):
-                self._store_generated(self._prefix, sequence)
+            if isinstance(sequence, Generation):
+                self.counters.ended[sequence.priority] += 1
+                self.counters.seconds[sequence.priority] += now - sequence.admitted
+                if self._prefix is not None:
+                    self._store_generated(self._prefix, sequence)
             self.scheduler.remove(sequence)
-        if started or any(isinstance(s, Generation) for s in ended):
-            self._decode = None  # what was built for the old batch is stale
+        for generation in started:
+            if generation.slot >= 0:
+                self.scheduler.promote(generation)
 
     def _store_generated(self, prefix: PrefixCache, sequence: Generation) -> None:
         # A thinking budget continues a response that was cut short; one that ended by itself is not continued.
@@ -180,7 +248,13 @@ class Runner:
             prefix.store(block_keys(ids), len(sequence.keys), sequence.slot)
 
 
-def _targets(sequence: Scoring, span: Span) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _given(sequence: Sequence, span: Span) -> list[IdArray]:
+    """The tokens of a span: of the prompt, and of the draft after it."""
+    ids = sequence.ids[span.start : span.stop]
+    return [ids, np.array(sequence.drafted, dtype=np.int64)] if span.stop > len(sequence.ids) else [ids]
+
+
+def _targets(sequence: Scoring, span: Span) -> IdArray:
     """The scored tokens whose log-probs this span gives: position p predicts token p + 1 - prompt_length."""
     first = max(span.start, span.wanted) - span.wanted
     return sequence.targets[first : max(first, span.stop - span.wanted)]

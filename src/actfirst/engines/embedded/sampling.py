@@ -30,6 +30,8 @@ class Sampler:
         plain = all(t == 1.0 for t in temperatures)
         self._temperature_R1 = None if plain else torch.tensor(temperatures, device=device).unsqueeze(1)
         self._cut_rows = torch.tensor(cut, device=device) if cut else None
+        if not cut:
+            return
         self._top_p = torch.tensor([[settings[i].top_p] for i in cut], dtype=torch.float64, device=device)
         self._top_k = torch.tensor([[settings[i].top_k or 2**31] for i in cut], device=device)
         self._widest = max((settings[i].top_k or 2**31 for i in cut), default=0)

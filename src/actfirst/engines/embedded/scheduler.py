@@ -1,20 +1,22 @@
 """Which requests are in the engine and what each step computes of them. Knows nothing of tensors.
 
-One cap covers all requests. In a step every running generation advances by one token, and prompts are prefilled
-within a budget of tokens; longer ones are cut into chunks. Fast requests go before full ones, first come first
-served within a class: a waiting full request never delays a fast one. Full ones wait as long as fast ones fill
-the cap; a rollout's fast requests are few and short.
+One cap covers all requests. In a step every running generation advances by one token (or by its draft), and
+prompts are prefilled within a budget of tokens; longer ones are cut into chunks. Fast requests go before full
+ones, first come first served within a class: a waiting full request never delays a fast one. With `preempt`,
+running ones do not either: when all places are taken, the youngest full responses pause for the few steps that
+a fast action needs. They keep what they have computed, so pausing costs two copies and no tokens.
 
-Decoding sequences hold slots [0, decoding), those still in prefill the slots above.
+Decoding sequences hold slots [0, decoding), those still in prefill the slots above; paused ones hold none.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass
 
 from actfirst.engines.base import Priority
-from actfirst.engines.embedded.kv_cache import KVCache
+from actfirst.engines.embedded.kv_cache import KVCache, Parked
 from actfirst.engines.embedded.model import Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache
 from actfirst.engines.embedded.sequence import Scoring, Sequence
@@ -30,41 +32,60 @@ class Work:
 
 
 class Scheduler:
+    """`changes` counts how often the set of decoding sequences, or their slots, changed."""
+
     def __init__(
-        self, cache: KVCache, prefix: PrefixCache | None, *, max_concurrency: int, max_prefill_tokens: int
+        self,
+        cache: KVCache,
+        prefix: PrefixCache | None,
+        *,
+        max_concurrency: int,
+        max_prefill_tokens: int,
+        preempt: bool = False,
     ) -> None:
         self._cache = cache
         self._prefix = prefix
         self._max_concurrency = max_concurrency
         self._max_prefill_tokens = max_prefill_tokens
+        self._preempt = preempt
         self._waiting: dict[Priority, deque[Sequence]] = {priority: deque() for priority in Priority}
+        self._paused: dict[Sequence, Parked] = {}
         self.running: list[Sequence] = []
         self.decoding = 0
+        self.changes = 0
+        self.paused = 0
 
     @property
-    def waiting(self) -> int:
-        return sum(map(len, self._waiting.values()))
+    def waiting(self) -> bool:
+        return any(self._waiting.values())
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything has begun and not ended: it must end on the weights on which it began."""
+        return bool(self.running or self._paused)
 
     def add(self, sequence: Sequence) -> None:
         self._waiting[sequence.priority].append(sequence)
 
     def sequences(self) -> list[Sequence]:
-        """Everything running or waiting."""
-        return [*self.running, *(s for queue in self._waiting.values() for s in queue)]
+        """Everything running, paused or waiting."""
+        return [*self.running, *self._paused, *(s for queue in self._waiting.values() for s in queue)]
 
     def plan(self, *, admit: bool) -> list[Work]:
-        """The prefill of the next step, scoring last. With `admit` false only running prompts go on."""
+        """The prefill of the next step, scoring last. With `admit` false only what has begun goes on."""
         budget = self._max_prefill_tokens
-        work: list[Work] = []
+        chunks: list[tuple[Sequence, int, int]] = []  # (sequence, end of its chunk, loaded blocks)
         being_computed: set[bytes] = set()
         for priority in Priority:
+            if priority is Priority.FULL:
+                self._resume()
             started = [s for s in self.running[self.decoding :] if s.priority is priority and not s.prefilled]
             queue = self._waiting[priority]
             deferred: list[Sequence] = []
             while budget > 0:
                 if started:
                     sequence, loaded = started.pop(0), 0
-                elif admit and queue and len(self.running) < self._max_concurrency:
+                elif admit and queue and self._has_place(priority):
                     sequence = queue.popleft()
                     loaded = self._cached_blocks(sequence)
                     if self._is_being_computed(sequence, loaded, being_computed):
@@ -74,12 +95,14 @@ class Scheduler:
                     self._admit(sequence, loaded)
                 else:
                     break
-                span = self._span(sequence, budget)
-                budget -= span.stop - span.start
-                being_computed.update(sequence.keys[span.start // BLOCK : span.stop // BLOCK])
-                work.append(Work(sequence, span, loaded))
+                start, stop = sequence.computed, _chunk_end(sequence, budget)
+                budget -= stop - start
+                being_computed.update(sequence.keys[start // BLOCK : stop // BLOCK])
+                chunks.append((sequence, stop, loaded))
             queue.extendleft(reversed(deferred))
-        return sorted(work, key=lambda item: isinstance(item.sequence, Scoring))
+        chunks.sort(key=lambda chunk: isinstance(chunk[0], Scoring))
+        # Slots are final only now: pausing and resuming move sequences.
+        return [Work(sequence, _span(sequence, stop), loaded) for sequence, stop, loaded in chunks]
 
     def promote(self, sequence: Sequence) -> None:
         """Its prompt is done: move it among the decoding sequences."""
@@ -90,15 +113,20 @@ class Scheduler:
             self._place(other, sequence.slot)
             self._place(sequence, first)
         self.decoding += 1
+        self.changes += 1
 
     def remove(self, sequence: Sequence) -> None:
         """Take a request out, wherever it is; the slots stay compact."""
-        if sequence.slot < 0:
+        if sequence.slot >= 0:
+            self._vacate(sequence)
+        elif self._paused.pop(sequence, None) is None:
             self._waiting[sequence.priority].remove(sequence)
-            return
+
+    def _vacate(self, sequence: Sequence) -> None:
         hole = sequence.slot
         if hole < self.decoding:
             self.decoding -= 1
+            self.changes += 1
             hole = self._fill(hole, self.decoding)
         self._fill(hole, len(self.running) - 1)
         self.running.pop()
@@ -116,6 +144,35 @@ class Scheduler:
         sequence.slot = slot
         self.running[slot] = sequence
 
+    def _has_place(self, priority: Priority) -> bool:
+        """Whether one more may run; for a fast request a place is made if that can be done."""
+        if len(self.running) < self._max_concurrency:
+            return True
+        return self._preempt and priority is Priority.FAST and self._pause_youngest()
+
+    def _pause_youngest(self) -> bool:
+        """Take the full response out that was admitted last: the older ones are nearer to their end."""
+        full = [s for s in self.running[: self.decoding] if s.priority is Priority.FULL]
+        if not full:
+            return False
+        youngest = max(full, key=lambda s: s.admitted)
+        self._paused[youngest] = self._cache.park(youngest.slot, youngest.stored)
+        self._vacate(youngest)
+        self.paused += 1
+        return True
+
+    def _resume(self) -> None:
+        """Let paused ones go on while there are places, the oldest first."""
+        for sequence in sorted(self._paused, key=lambda s: s.admitted):
+            if len(self.running) >= self._max_concurrency:
+                return
+            parked = self._paused.pop(sequence)
+            sequence.slot = len(self.running)
+            self.running.append(sequence)
+            self._cache.reserve(len(self.running), sequence.stored)
+            self._cache.restore(parked, sequence.slot)
+            self.promote(sequence)
+
     def _cached_blocks(self, sequence: Sequence) -> int:
         return self._prefix.match(_usable(sequence)) if self._prefix is not None else 0
 
@@ -126,12 +183,18 @@ class Scheduler:
     def _admit(self, sequence: Sequence, loaded: int) -> None:
         sequence.slot = len(self.running)
         sequence.computed = loaded * BLOCK
+        sequence.admitted = time.perf_counter()
         self.running.append(sequence)
 
-    def _span(self, sequence: Sequence, budget: int) -> Span:
-        start = sequence.computed
-        stop = min(len(sequence.ids), start + budget)
-        return Span(sequence.slot, start, stop, wanted=sequence.prompt_length - 1)
+
+def _chunk_end(sequence: Sequence, budget: int) -> int:
+    """Where its next chunk ends; a draft is verified with the last one."""
+    stop = min(len(sequence.ids), sequence.computed + budget)
+    return stop + len(sequence.drafted) if stop == len(sequence.ids) else stop
+
+
+def _span(sequence: Sequence, stop: int) -> Span:
+    return Span(sequence.slot, sequence.computed, stop, wanted=sequence.prompt_length - 1)
 
 
 def _usable(sequence: Sequence) -> tuple[bytes, ...]:

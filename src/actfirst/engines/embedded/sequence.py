@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,8 @@ class Sequence:
     """What generating and scoring have in common.
 
     `ids` are computed first ("prefilled"), `computed` of them are in the slot. Logits are wanted from the last
-    prompt token on. `keys` name the full blocks of the prompt in the prefix cache; empty without one.
+    prompt token on. `keys` name the full blocks of the prompt in the prefix cache; empty without one. `drafted`
+    are the tokens that the next step verifies after what is already certain. `admitted` is when it got a slot.
     """
 
     ids: IdArray
@@ -33,6 +33,8 @@ class Sequence:
     slot: int = -1
     computed: int = 0
     deferred: bool = False
+    admitted: float = 0.0
+    drafted: tuple[int, ...] = ()
     logprobs: list[float] = field(default_factory=list)
 
     @property
@@ -51,7 +53,7 @@ class Generation(Sequence):
 
     sampling: Sampling
     watch: frozenset[int]
-    draw: Callable[[], float]
+    uniforms: Uniforms
     tokens: list[int] = field(default_factory=list)
     stop_reason: StopReason = StopReason.LENGTH
 
@@ -59,6 +61,12 @@ class Generation(Sequence):
     def stored(self) -> int:
         # The newest token is computed in the next step only.
         return self.computed + max(0, len(self.tokens) - 1)
+
+    def draft(self) -> None:
+        """Decide what the next step verifies. One more token always comes out of it, so a place is left for it."""
+        if self.sampling.draft is not None:
+            room = self.sampling.max_tokens - len(self.tokens) - 1
+            self.drafted = self.sampling.draft.after(self.tokens)[:room] if room > 0 else ()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -84,13 +92,35 @@ class Stopping:
     def reason(self, sequence: Generation) -> StopReason | None:
         """Why `sequence` ends with its newest token, or None."""
         tokens, sampling = sequence.tokens, sequence.sampling
-        if tokens[-1] in self.eos_ids:
+        if tokens[-1] in self.eos_ids and not sampling.ignore_eos:
             return StopReason.EOS
         if self.tokens is not None and self.tokens.ends_with_stop(tokens, sampling.stop):
             return StopReason.STOP_STRING
         return StopReason.LENGTH if len(tokens) >= sampling.max_tokens else None
 
 
-def uniform_stream(seed: int | None) -> Callable[[], float]:
-    """A stream of uniform numbers in [0, 1) that depends on the seed alone; None takes an arbitrary seed."""
-    return random.Random(seed).random
+class Uniforms:
+    """Uniform numbers in [0, 1) that depend on the seed alone; None takes an arbitrary seed.
+
+    One number belongs to each emitted token. Verifying a draft looks ahead, and uses what it emits: a token is
+    drawn with the same number with and without a draft.
+    """
+
+    __slots__ = ("_ahead", "_next")
+
+    def __init__(self, seed: int | None) -> None:
+        self._next = random.Random(seed).random
+        self._ahead: list[float] = []
+
+    def next(self) -> float:
+        """The next number, used."""
+        return self._ahead.pop(0) if self._ahead else self._next()
+
+    def ahead(self, count: int) -> list[float]:
+        """The next `count` numbers, still unused."""
+        while len(self._ahead) < count:
+            self._ahead.append(self._next())
+        return self._ahead[:count]
+
+    def use(self, count: int) -> None:
+        del self._ahead[:count]

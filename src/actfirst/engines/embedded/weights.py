@@ -65,6 +65,15 @@ class PackedWeights:
         for i, layer in enumerate(self.layers):
             self._install_layer(layer, state, f"model.layers.{i}.", width)
 
+    def tensors(self) -> list[Tensor]:
+        """All of them, each once."""
+        found = [self.embed_VH, self.final_norm_H]
+        found += [] if self.head_VH is self.embed_VH else [self.head_VH]
+        for layer in self.layers:
+            found += [layer.qkv, layer.out, layer.gate_up, layer.down]
+            found += [layer.qk_scale] if layer.qk_scale is not None else []
+        return found
+
     def _install_layer(
         self, layer: PackedLayer, state: Mapping[str, Tensor], prefix: str, width: float
     ) -> None:
@@ -98,7 +107,7 @@ class PackedWeights:
 
 def check_state(config: ModelConfig, state: Mapping[str, Tensor]) -> None:
     """Raise EngineError unless `state` has exactly the tensors of the model. Tied models need no lm_head."""
-    expected = _expected_shapes(config)
+    expected = expected_shapes(config)
     if config.tied_embeddings and "lm_head.weight" not in state:
         del expected["lm_head.weight"]
     unexpected = sorted(set(state) - set(expected))
@@ -113,7 +122,8 @@ def check_state(config: ModelConfig, state: Mapping[str, Tensor]) -> None:
             raise EngineError(f"weight {name} has shape {tuple(state[name].shape)}, the model needs {shape}")
 
 
-def _expected_shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
+def expected_shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """The tensors of a model's state dict. `lm_head.weight` is among them also where embeddings are tied."""
     queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
     layer = {
         "input_layernorm": (c.hidden_size,),

@@ -1,0 +1,58 @@
+"""When acting first cannot pay under the engine's cap, and what to do then.
+
+Paper, appendix "Finite-Concurrency Constraints": under a cap b on concurrent requests, overlapped rollouts of N
+tasks with T turns take at least max((T - 1) l_fast + l_full, (N T l_fast + M l_full) / b) for M full responses;
+think-then-act takes max(T, N T / b) l_full. With b = N and a response for every turn the fast actions are work that
+overlap cannot hide (0.80x to 0.92x in the paper's measurement). The latencies are those that the engine itself has
+measured. This is an option of ours: the paper always acts first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actfirst.engines.base import EngineStats
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A rollout batch as the bounds see it: latencies in seconds, `responses` in all, `cap` on requests."""
+
+    tasks: int
+    turns: float
+    responses: float
+    cap: int
+    fast: float
+    full: float
+
+    @property
+    def overlapped(self) -> float:
+        """The least time of acting first: the chain of fast actions and the last response, or the work."""
+        chain = (self.turns - 1) * self.fast + self.full
+        work = (self.tasks * self.turns * self.fast + self.responses * self.full) / self.cap
+        return max(chain, work)
+
+    @property
+    def sequential(self) -> float:
+        """The least time of think-then-act, in which every turn has a response."""
+        return max(1.0, self.tasks / self.cap) * self.turns * self.full
+
+    @property
+    def overlap_pays(self) -> bool:
+        return self.overlapped < self.sequential
+
+
+class Pacer:
+    """Decides batch by batch. What it has once found stays: after that no fast action is measured any more."""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._too_narrow = False
+
+    def acts_first(self, stats: EngineStats, tasks: int, contexts: float, responses: float) -> bool:
+        """Whether the next batch should act first; always as long as nothing is known."""
+        if not self._too_narrow and stats.fast_ended and stats.full_ended and contexts:
+            fast, full = stats.fast_seconds / stats.fast_ended, stats.full_seconds / stats.full_ended
+            load = Load(tasks, contexts / tasks, min(responses, contexts), self._cap, fast, full)
+            self._too_narrow = not load.overlap_pays
+        return not self._too_narrow
