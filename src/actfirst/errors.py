@@ -35,6 +35,10 @@ class UpdateError(ActfirstError):
     """An update that was not made: the weights and the optimiser are as they were."""
 
 
+class LearnerLost(ActfirstError):
+    """A process of the learner that died; the run goes back to its last checkpoint."""
+
+
 class EngineError(ActfirstError):
     """An inference engine that failed or was asked for something it cannot do."""
 

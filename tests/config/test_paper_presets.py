@@ -38,6 +38,16 @@ TRAINING_TABLE = [
     ("Dynamic batching token budget", "learner.token_budget", 16_384),
     ("Prefix caching: disabled", "engine.prefix_caching", False),
     ("Prefix caching: disabled", "teacher.prefix_caching", False),
+    ("Rollout GPUs", "runtime.rollout_engines", 4),
+    ("Rollout engines per GPU", "runtime.engine_gpus", 1.0),
+    ("Teacher-scoring GPUs", "runtime.teacher_replicas", 2),
+    ("Teacher-scoring GPUs", "runtime.teacher_gpus", 1.0),
+    ("Student parameter optimization GPUs", "runtime.learners", 2),
+    ("Student parameter optimization GPUs", "runtime.learner_gpus", 1.0),
+    ("Inference tensor parallelism", "engine.vllm.tensor_parallel", 1),
+    ("Inference tensor parallelism", "teacher.vllm.tensor_parallel", 1),
+    ("vLLM GPU memory fraction", "engine.vllm.gpu_memory_utilization", 0.7),
+    ("vLLM GPU memory fraction", "teacher.vllm.gpu_memory_utilization", 0.7),
 ]
 
 EVALUATION_TABLE = [
@@ -63,7 +73,7 @@ BESIDE_THE_TABLES = [
     ("every evaluation task", "evaluation.tasks_per_split", 0),
 ]
 
-# Rows that have no key: the program does nothing else, or they describe eight GPUs with vLLM.
+# Rows that have no key: the program does nothing else, they follow from others, or they are solved in another way.
 ROWS_WITHOUT_A_KEY = [
     "Distillation objective: student-to-teacher reverse KL",
     "Optimizer: AdamW",
@@ -74,15 +84,11 @@ ROWS_WITHOUT_A_KEY = [
     "Weight synchronization interval: every update",
     "Thinking mode: enabled",
     "Hardware: 8 A100-SXM4-80GB GPUs",
-    "Rollout GPUs: 4",
-    "Teacher-scoring GPUs: 2",
-    "Student parameter optimization GPUs: 2",
     "Rollout engines per GPU: 1",
     "Runners per rollout engine: 4",
     "Total rollout runners: 16",
-    "Inference tensor parallelism: 1",
     "Training sequence parallelism: 2",
-    "vLLM GPU memory fraction: 0.7 / 0.82",
+    "vLLM GPU memory fraction in evaluation: 0.82",
     "Interaction mode: think-then-act",
     "Reference information: none",
     "Trajectories per task and seed: 1",

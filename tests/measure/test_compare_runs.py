@@ -12,7 +12,7 @@ import pytest
 from actfirst.config.load import dump_toml, resolve
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.measure import compare_runs
-from actfirst.measure.compare_runs import PlannedRun, collect, make_runs, parse_spec, plan_runs
+from actfirst.measure.compare_runs import PlannedRun, Points, collect, make_runs, parse_spec, plan_runs
 
 # Stands in for `actfirst train`: says what it was asked and leaves a finished run behind.
 TRAINER = """
@@ -73,11 +73,28 @@ class TestPlan:
         ]
 
     def test_every_run_is_evaluated_along_the_way_and_the_teacher_once(self, tmp_path: Path) -> None:
-        planned = plan_runs(["vanilla", "actfirst"], "pocket", ["run.updates=60"], 2, tmp_path)
+        settings = ["run.updates=60", "evaluation.every=0"]
+        planned = plan_runs(["vanilla", "actfirst"], "pocket", settings, 2, tmp_path)
         configs = [resolve("pocket", run.overrides) for run in planned]
         assert {config.evaluation.every for config in configs} == {10}
         assert all(config.evaluation.at_start and config.evaluation.at_end for config in configs)
         assert [config.evaluation.teacher for config in configs] == [True, False, False, False]
+
+    def test_a_recipes_own_points_are_kept_unless_the_run_is_too_short_for_them(self, tmp_path: Path) -> None:
+        for updates, every in ((60, 15), (12, 2)):
+            settings = [f"run.updates={updates}", "evaluation.every=15"]
+            (planned,) = plan_runs(["vanilla"], "pocket", settings, 1, tmp_path)
+            assert resolve("pocket", planned.overrides).evaluation.every == every
+
+    def test_or_runs_keep_checkpoints_to_be_evaluated_afterwards(self, tmp_path: Path) -> None:
+        (planned,) = plan_runs(["vanilla"], "pocket", ["run.updates=60"], 1, tmp_path, Points.STORED)
+        config = resolve("pocket", planned.overrides)
+        assert (config.checkpoint.every, config.checkpoint.keep) == (10, 60)
+        assert (config.evaluation.every, config.evaluation.at_end, config.evaluation.teacher) == (
+            0,
+            False,
+            False,
+        )
 
     def test_settings_of_a_method_are_its_own(self, tmp_path: Path) -> None:
         names = ["actfirst", "actfirst:rollout.responses=all"]

@@ -54,6 +54,7 @@ EPISODE = Episode(
     guided=True,
     reference_length=6,
     seconds=1.5,
+    ended=20.25,
 )
 
 
@@ -69,7 +70,10 @@ def test_an_episode_says_what_happened() -> None:
         "guided": True,
         "reference_length": 6,
         "error": None,
+        "attempts": 1,
         "seconds": 1.5,
+        "ended": 20.25,
+        "final_observation": "You won.",
     }
     assert isinstance(turns, list)
     first = turns[0]

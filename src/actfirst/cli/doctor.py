@@ -16,7 +16,7 @@ def doctor(
         typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
     ] = None,
 ) -> None:
-    """Check this machine: Python, torch, memory, the shipped models, the engine, the pocket world, and extras.
+    """Check this machine: Python, torch, memory, the shipped models, the engine, environments, and extras.
 
     \b
     actfirst doctor
@@ -26,12 +26,12 @@ def doctor(
     from rich.console import Console
     from rich.text import Text
 
-    from actfirst.doctor import State, default, examine, extras, machine
+    from actfirst.doctor import State, default, environments, examine, extras, machine
 
     console = Console(highlight=False)
     styles = {State.OK: "green", State.WARN: "yellow", State.MISSING: "dim", State.BROKEN: "bold red"}
     findings = []
-    for finding in examine([*machine.CHECKS, *default.CHECKS, *extras.CHECKS]):
+    for finding in examine([*machine.CHECKS, *default.CHECKS, *environments.CHECKS, *extras.CHECKS]):
         findings.append(finding)
         line = Text.assemble(
             (f"{finding.state:8s}", styles[finding.state]), f"{finding.name:16s} {finding.detail}"

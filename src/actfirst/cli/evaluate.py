@@ -6,17 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from actfirst.cli.acts import Act, plan_of
 from actfirst.cli.console import check_result_file, print_note, write_result
-
-if TYPE_CHECKING:
-    from actfirst.config.models import Config
-    from actfirst.evaluate.results import Evaluation
-    from actfirst.records import Episode
 
 _MEASUREMENTS = {
     Act.DIRECT: "acts without reasoning",
@@ -56,6 +51,8 @@ def evaluate(
     from rich.console import Console
 
     from actfirst.config.load import resolve
+    from actfirst.measure.evaluating import evaluate_model, evaluation_fields
+    from actfirst.measure.stored import EVALUATION, header
     from actfirst.runtime.model_folder import find_model, recipe_of
     from actfirst.view.tables import print_evaluation
 
@@ -65,23 +62,12 @@ def evaluate(
     if act in _MEASUREMENTS:
         print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
     with _progress() as told:
-        result = asyncio.run(_evaluate(config, folder, act, told))
+        result = asyncio.run(evaluate_model(config, folder, told, plan_of(act)))
     print_evaluation(Console(), result)
     if result.errors:
         print_note(f"{result.errors} episodes were cut short by an error and count as they stood")
-    chosen = config.evaluation
-    write_result(
-        json_file,
-        {
-            "checkpoint": checkpoint,
-            "recipe": str(used),
-            "act": act.value,
-            "protocol": act is Act.THINK,
-            "splits": list(chosen.splits),
-            "seeds": list(chosen.seeds),
-            "result": result.to_json(),
-        },
-    )
+    fields = evaluation_fields(config, checkpoint, str(used), act.value, result)
+    write_result(json_file, {**header(EVALUATION), **fields})
 
 
 def settings(splits: str | None, tasks: int | None, seeds: str | None) -> list[str]:
@@ -95,33 +81,6 @@ def settings(splits: str | None, tasks: int | None, seeds: str | None) -> list[s
     if seeds is not None:
         overrides.append(f"evaluation.seeds=[{seeds}]")
     return overrides
-
-
-async def _evaluate(config: Config, model: Path, act: Act, told: Callable[[int, int], None]) -> Evaluation:
-    from actfirst.evaluate.protocol import Evaluator, choose_tasks
-    from actfirst.references.base import NoReferences
-    from actfirst.runtime.parts import open_encoder, open_engine, open_references, open_stage
-
-    section, plan = config.evaluation, plan_of(act)
-    stage = open_stage(config.environment)
-    chosen = choose_tasks(stage.world, section.splits or stage.world.splits(), section.tasks_per_split)
-    references = open_references(stage, config.references) if plan.needs_reference else NoReferences()
-    engine = open_engine(config.engine, model)
-    done = 0
-
-    def count(episode: Episode, seed: int) -> None:
-        nonlocal done
-        done += 1
-        told(done, len(chosen) * len(section.seeds))
-
-    try:
-        policy = stage.policy(engine, open_encoder(model), section.generation)
-        limit = stage.world.turn_limit
-        evaluator = Evaluator(stage.pool, stage.rules, limit, section.batch_tasks, plan, references)
-        return await evaluator.evaluate(policy, chosen, section.seeds, count)
-    finally:
-        await engine.close()
-        await stage.pool.close()
 
 
 @contextmanager

@@ -13,7 +13,22 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import compare, doctor, evaluate, methods, play, pocket, recipes, references, train
+from actfirst.cli import (
+    bench,
+    compare,
+    doctor,
+    envs,
+    evaluate,
+    lab,
+    methods,
+    play,
+    pocket,
+    recipes,
+    references,
+    report,
+    theory,
+    train,
+)
 from actfirst.cli.console import print_error
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 
@@ -38,6 +53,14 @@ Play a task, watch a model, evaluate it, compare methods, see what this machine 
   actfirst compare vanilla actfirst
   actfirst doctor
 
+\b
+Measure what acting first gains and why, and get the paper's tables and figures:
+  actfirst theory --fast 0.12 --full 3.2
+  actfirst bench rollout --simulated
+  actfirst bench quality pocket:student
+  actfirst lab pocket
+  actfirst report runs/lab-pocket
+
 Every command explains itself: actfirst COMMAND --help
 """
 
@@ -50,7 +73,12 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)
 app.add_typer(references.app, name="references")
+app.add_typer(envs.app, name="envs")
 app.add_typer(pocket.app, name="pocket")
+app.add_typer(bench.app, name="bench")
+app.command("theory")(theory.theory)
+app.command("lab")(lab.lab)
+app.command("report")(report.report)
 
 
 def _show_version(asked: bool) -> None:

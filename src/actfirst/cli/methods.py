@@ -28,5 +28,5 @@ def _words(value: object) -> str:
         return str(value)
     inner = [(field.name, getattr(value, field.name)) for field in fields(value)]
     # functions have no form worth reading; the method's title says what they do
-    shown = [f"{name} {_words(item)}" for name, item in inner if not callable(item)]
+    shown = [f"{name} {_words(item)}" for name, item in inner if is_dataclass(item) or not callable(item)]
     return type(value).__name__ + (f"({', '.join(shown)})" if shown else "")

@@ -50,7 +50,7 @@ def play(
     from actfirst.view.play import find_task, play_by_hand
 
     config = resolve(recipe, overrides or [])
-    stage, console = open_stage(config.environment), Console(highlight=False)
+    stage, console = open_stage(config.environment, config.pool), Console(highlight=False)
     chosen = find_task(stage.world, config.evaluation.splits or stage.world.splits(), task, seed)
     if model is None:
         environment = stage.world.open()

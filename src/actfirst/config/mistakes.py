@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -78,9 +78,10 @@ def _mistake(finding: ErrorDetails, origins: Mapping[str, str]) -> Mistake:
             )
         case "missing":
             return _missing(place, source)
-        case "union_tag_invalid" | "union_tag_not_found" if place.field is not None:
-            table = cast("Mapping[str, object]", given)
-            tag = table.get(KIND, NOT_GIVEN)
+        case "union_tag_invalid" | "union_tag_not_found" if place.field is not None and isinstance(
+            given, Mapping
+        ):
+            tag = given.get(KIND, NOT_GIVEN)
             key = f"{place.key}.{KIND}"
             return Mistake(
                 key, tag, f"must be one of {names(kinds(place.field))}", source_of(key, origins) or source

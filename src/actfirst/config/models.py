@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from actfirst.entry_points import installed_environments
 
 Positive = Annotated[int, Field(gt=0)]
 NonNegative = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+Seconds = Annotated[float, Field(gt=0.0)]
+Share = Annotated[float, Field(ge=0.0)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -53,28 +57,114 @@ class AlfworldEnvironment(Section):
 
     name: Literal["alfworld"] = "alfworld"
     folder: str = Field(description="folder that holds json_2.1.1/ (or train/, valid_seen/, ...)")
+    engine: Literal["native", "textworld"] = Field(
+        "native", description="ours, or the real one (the extra `textworld`): same games, same text"
+    )
     turn_limit: Positive = 30
 
 
 class WebshopEnvironment(Section):
-    """WebShop's text environment (goal ids 0-4095 train, 4096-4195 evaluation)."""
+    """WebShop's text environment. Ranges of goal ids are written as first id and the id after the last."""
 
     name: Literal["webshop"] = "webshop"
-    folder: str = Field(description="folder that holds the catalogue files")
+    folder: str = Field(
+        "", description="folder that holds the catalogue files; empty: the small catalogue in the package"
+    )
+    index: str = Field(
+        "", description="where a large catalogue is indexed, once; empty: a folder beside its files"
+    )
+    products: NonNegative = Field(0, description="take only so many products of the file; 0: all")
+    goals: Literal["auto", "human", "synthetic"] = Field(
+        "auto", description="written by people, or made from options; auto: people's, if there are enough"
+    )
+    nouns: Literal["auto", "spacy", "simple"] = Field(
+        "auto", description="noun tagger of the reward; auto: spaCy if it and an English model are installed"
+    )
+    train: tuple[NonNegative, Positive] = Field((0, 4096), description="goal ids of the train split")
+    eval: tuple[NonNegative, Positive] = Field((4096, 4196), description="goal ids of the eval split")
     turn_limit: Positive = 15
+
+    @model_validator(mode="after")
+    def _ids_are_apart(self) -> Self:
+        for key, (first, end) in (("train", self.train), ("eval", self.eval)):
+            if first >= end:
+                raise ValueError(f"{key} = [{first}, {end}] holds no goal; write the smaller number first")
+        if self.train[0] < self.eval[1] and self.eval[0] < self.train[1]:
+            raise ValueError(
+                f"train = {list(self.train)} and eval = {list(self.eval)} share goals; choose ids that do not"
+            )
+        return self
 
 
 class ScienceworldEnvironment(Section):
     """ScienceWorld 1.2.3, `easy` preset, the paper's split."""
 
     name: Literal["scienceworld"] = "scienceworld"
+    kinds: tuple[str, ...] = Field((), description="task types to play, such as boil; empty: all of the split")
+    seed: int = Field(0, description="seed of what the simulator leaves to chance")
     turn_limit: Positive = 30
 
 
+class PluginEnvironment(Section):
+    """A third-party environment: the entry point `name` of the group `actfirst.environments`."""
+
+    name: str
+    options: dict[str, object] = Field({}, description="what the environment itself understands")
+
+    @model_validator(mode="after")
+    def _options_are_plain(self) -> Self:
+        for key, value in self.options.items():
+            if not isinstance(value, str | bool | int | float | tuple | dict):
+                raise ValueError(f"options.{key} = {value} is neither text, number, truth, list nor table")
+        return self
+
+
+PLUGIN = "(plugin)"
+"""The tag of PluginEnvironment in the union: its name is whatever the entry point is called."""
+
+_BUILT_IN = ("pocket", "alfworld", "webshop", "scienceworld")
+
+
+def _tag_of(section: object) -> object:
+    """Which section a table is; a name that nobody has stays itself, and is refused."""
+    name = section.get("name") if isinstance(section, dict) else getattr(section, "name", None)
+    return PLUGIN if name not in _BUILT_IN and name in installed_environments() else name
+
+
 EnvironmentSection = Annotated[
-    PocketEnvironment | AlfworldEnvironment | WebshopEnvironment | ScienceworldEnvironment,
-    Field(discriminator="name"),
+    Annotated[PocketEnvironment, Tag("pocket")]
+    | Annotated[AlfworldEnvironment, Tag("alfworld")]
+    | Annotated[WebshopEnvironment, Tag("webshop")]
+    | Annotated[ScienceworldEnvironment, Tag("scienceworld")]
+    | Annotated[PluginEnvironment, Tag(PLUGIN)],
+    Discriminator(_tag_of),
 ]
+
+
+class PoolSection(Section):
+    """Where environments are played: in this process, or in worker processes with deadlines and restarts."""
+
+    kind: Literal["auto", "inline", "processes"] = Field(
+        "auto", description="auto: in this process where a step takes well under a millisecond, else processes"
+    )
+    workers: Positive = Field(16, description="processes at most; they start when they are needed")
+    environments_per_worker: NonNegative = Field(0, description="0: what suits the environment")
+    start_seconds: Seconds = Field(300.0, description="deadline of a worker's start")
+    reset_seconds: Seconds = Field(120.0, description="deadline of opening an environment and beginning a task")
+    step_seconds: Seconds = Field(60.0, description="deadline of one step")
+    retries: NonNegative = Field(
+        2, description="how often a task whose environment failed begins again on a fresh one"
+    )
+    python: str = Field("", description="interpreter of the workers; empty: this one")
+
+    @model_validator(mode="after")
+    def _interpreter_of_workers(self) -> Self:
+        if self.python and self.kind == "inline":
+            raise ValueError(
+                f'python = {self.python} is the interpreter of worker processes, but kind = "inline" has none; '
+                'choose kind = "processes"'
+            )
+        return self
 
 
 class ModelsSection(Section):
@@ -97,6 +187,9 @@ class Generation(Section):
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     top_p: Fraction = 1.0
     top_k: NonNegative = Field(0, description="0 disables it")
+    drafts: bool = Field(
+        True, description="verify fast actions from drafts: fewer steps, same distribution (not in the paper)"
+    )
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
@@ -118,15 +211,52 @@ class RolloutSection(Section):
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
     )
     overlap: bool = Field(True, description="collect the next batch while the learner updates")
+    pacing: bool = Field(
+        False,
+        description="act by full responses, without guidance, once the engine's cap is found too small for acting "
+        "first to save time (not in the paper)",
+    )
     generation: Generation = Generation()
+
+
+class GrowthSection(Section):
+    """A curriculum that grows by one turn every `every` steps of `counter` (TCOD)."""
+
+    every: Positive = Field(6, description="steps between two turns more")
+    counter: Literal["batch", "update"] = Field(
+        "batch", description="what the schedule counts: rollout batches, as its authors do, or updates"
+    )
+
+
+class TurnOpdSection(Section):
+    """TurnOPD-style. Its paper's constants are not known: these are ours."""
+
+    probe_every: Positive = Field(10, description="updates between two probes at full depth")
+    share: Fraction = Field(0.9, description="share of the utility of all turns that the depth has to hold")
+    smoothing: Fraction = Field(0.5, description="weight of the newest probe in the smoothed depth")
+    least_depth: Positive = 5
+    epsilon: Annotated[float, Field(gt=0.0)] = Field(
+        0.05, description="added to the deviation of a turn's KL, in nats per token"
+    )
+    warm: Fraction = Field(0.5, description="share of all updates after which turns are fully balanced")
+
+
+class MethodsSection(Section):
+    """Constants of single methods; a run uses those of its own method only."""
+
+    tcod_f2b: GrowthSection = GrowthSection()
+    tcod_b2f: GrowthSection = GrowthSection(every=5)
+    turnopd_style: TurnOpdSection = TurnOpdSection()
 
 
 class ReferencesSection(Section):
     """Offline reference trajectories, for methods that use them."""
 
-    path: str = Field("", description="a file of `actfirst references build`; empty: made from the games")
-    source: Literal["walkthrough", "expert"] = Field(
-        "walkthrough", description="what games give: their walkthrough, or an expert that has to search"
+    path: str = Field("", description="a file of `actfirst references build`; empty: made when asked for")
+    source: Literal["best", "walkthrough", "solver", "expert", "oracle", "gold", "solutions"] = Field(
+        "best",
+        description="how the world's tasks are solved: best takes the best of all ways that the world has; "
+        "expert is the one that has to search, as a policy must",
     )
 
 
@@ -144,28 +274,82 @@ class LearnerSection(Section):
     token_budget: Positive = Field(16384, description="tokens per micro-batch; has no effect on the result")
     precision: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
+    activation_checkpointing: bool = Field(
+        False, description="compute activations again instead of keeping them; has no effect on the result"
+    )
+    adapter_rank: NonNegative = Field(
+        0, description="train adapters of this rank instead of all weights; 0: all"
+    )
+    adapter_alpha: Annotated[float, Field(gt=0.0)] = Field(
+        32.0, description="adapters are scaled by alpha / rank"
+    )
+
+
+class VllmSection(Section):
+    """What only vLLM knows (kind = "vllm"); see docs/engines.md."""
+
+    enforce_eager: bool = Field(False, description="no compilation: starts much sooner, decodes slower")
+    gpu_memory_utilization: Fraction = Field(0.7, description="share of each GPU's memory that vLLM takes")
+    kv_cache_gib: Annotated[float, Field(ge=0.0)] = Field(
+        0.0, description="GiB of keys and values; 0: what the share of memory leaves, and 1 on a CPU"
+    )
+    max_model_len: NonNegative = Field(0, description="tokens of a sequence at most; 0: the model's own limit")
+    tensor_parallel: Positive = Field(1, description="GPUs that share one model")
+    process: Literal["auto", "same", "own"] = Field(
+        "auto", description="where it computes; auto: in its own process on a GPU, in this one on a CPU"
+    )
+
+
+class ServerSection(Section):
+    """A teacher that somebody else runs (kind = "server"): models.teacher is the name it is served under."""
+
+    urls: tuple[str, ...] = Field((), description="addresses of equal OpenAI-compatible servers, without /v1")
+    deadline: Seconds = Field(120.0, description="seconds that a server has for one attempt")
+    retries: NonNegative = Field(
+        4, description="attempts after the first, on other servers where there are any"
+    )
+    key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
 
 
 class EngineSection(Section):
     """The student's inference engine."""
 
-    kind: Literal["embedded"] = "embedded"
+    kind: Literal["embedded", "vllm"] = "embedded"
     max_concurrency: Positive = Field(256, description="cap on concurrent requests, fast and full together")
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
     prefix_caching: bool = True
+    prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
+    preempt: bool = Field(
+        True, description="full responses pause for a fast action when all places are taken (not in the paper)"
+    )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
+    vllm: VllmSection = VllmSection()
 
 
 class TeacherSection(Section):
     """The teacher's engine: it scores, and generates only when it is evaluated."""
 
-    kind: Literal["embedded"] = "embedded"
+    kind: Literal["embedded", "vllm", "server"] = Field(
+        "embedded", description="two that a run opens itself, and servers that it only asks"
+    )
     max_concurrency: Positive = Field(256, description="cap on concurrent requests")
     max_prefill_tokens: Positive = 4096
     prefix_caching: bool = True
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
+    vllm: VllmSection = VllmSection()
+    server: ServerSection = ServerSection()
+
+    @model_validator(mode="after")
+    def _servers_have_addresses(self) -> Self:
+        if self.kind == "server" and not self.server.urls:
+            raise ValueError('kind = "server" needs addresses: set server.urls')
+        if self.kind != "server" and self.server.urls:
+            raise ValueError(
+                f'server.urls are given, but kind = "{self.kind}" asks no server; set kind = "server"'
+            )
+        return self
 
 
 class EvaluationSection(Section):
@@ -182,6 +366,39 @@ class EvaluationSection(Section):
     generation: Generation = Generation(
         prompt_limit=20480, first_stage=1920, response_limit=2048, continuation=128, temperature=0.4
     )
+
+
+class RuntimeSection(Section):
+    """Where the parts of a run live: all in this process, or as actors of a Ray cluster."""
+
+    kind: Literal["local", "ray"] = "local"
+    address: str = Field("", description='a running cluster ("auto", or host:port); empty starts one here')
+    rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
+    teacher_replicas: Positive = Field(1, description="teacher engines")
+    learners: Positive = Field(1, description="processes that share the learner's weights and work (FSDP2)")
+    environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
+    engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
+    teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
+    learner_gpus: Share = Field(0.0, description="GPUs of each learner rank")
+    cpus: Share = Field(1.0, description="CPUs that Ray reserves for each actor")
+    weight_sync: Literal["auto", "store", "collective"] = Field(
+        "auto",
+        description="how weights reach engines: Ray's object store, or a broadcast between processes; auto: a "
+        "broadcast where learner and engines have GPUs",
+    )
+    restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
+    object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
+
+    @model_validator(mode="after")
+    def _one_process_is_one_of_each(self) -> Self:
+        several = ("rollout_engines", "teacher_replicas", "learners", "environment_workers")
+        asked = [name for name in several if getattr(self, name) > (name != "environment_workers")]
+        if self.kind == "local" and asked:
+            raise ValueError(
+                f'{asked[0]} = {getattr(self, asked[0])} needs several processes; set kind = "ray" '
+                "(pip install 'actfirst[ray]'), or leave it out"
+            )
+        return self
 
 
 class CheckpointSection(Section):
@@ -202,12 +419,15 @@ class Config(Section):
 
     run: RunSection = RunSection()
     environment: EnvironmentSection
+    pool: PoolSection = PoolSection()
     models: ModelsSection
     rollout: RolloutSection = RolloutSection()
+    methods: MethodsSection = MethodsSection()
     references: ReferencesSection = ReferencesSection()
     learner: LearnerSection = LearnerSection()
     engine: EngineSection = EngineSection()
     teacher: TeacherSection = TeacherSection()
     evaluation: EvaluationSection = EvaluationSection()
+    runtime: RuntimeSection = RuntimeSection()
     checkpoint: CheckpointSection = CheckpointSection()
     tracking: TrackingSection = TrackingSection()

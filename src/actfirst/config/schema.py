@@ -10,18 +10,21 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import Discriminator
 from pydantic.fields import FieldInfo
 
-from actfirst.config.models import Config, Section
+from actfirst.config.models import PLUGIN, Config, Section
+from actfirst.entry_points import installed_environments
 
 NAMES: dict[object, str] = {
     int: "a whole number",
     float: "a finite number",
     str: "a string",
     bool: "true or false",
+    dict[str, object]: "a table",
 }
 KIND = "name"  # the key that says which kind a table is, where a table exists in several
 
@@ -58,18 +61,22 @@ def sections_of(field: FieldInfo | None) -> list[type[Section]]:
     """The section a field holds, or all that it may hold; empty for a plain value."""
     if field is None:
         return []
-    options = get_args(field.annotation) if isinstance(field.annotation, UnionType) else (field.annotation,)
+    several = isinstance(field.annotation, UnionType) or get_origin(field.annotation) is Union
+    options = [_bare(option) for option in (get_args(field.annotation) if several else (field.annotation,))]
     return [option for option in options if isinstance(option, type) and issubclass(option, Section)]
 
 
 def tables_of_kinds() -> list[str]:
     """Tables that exist in several kinds."""
-    return [name for name, field in Config.model_fields.items() if field.discriminator == KIND]
+    return [name for name, field in Config.model_fields.items() if _in_kinds(field)]
 
 
 def kinds(field: FieldInfo) -> list[str]:
     """The names that a table of several kinds may have; empty for everything else."""
-    return [_tag(section) for section in sections_of(field)] if field.discriminator == KIND else []
+    if not _in_kinds(field):
+        return []
+    own = [tag for section in sections_of(field) if (tag := _tag(section)) != PLUGIN]
+    return [*own, *(name for name in installed_environments() if name not in own)]
 
 
 def known_keys() -> list[str]:
@@ -145,8 +152,18 @@ def _bound(rule: object) -> str:
     return ""
 
 
+def _bare(option: object) -> object:
+    return get_args(option)[0] if get_origin(option) is Annotated else option
+
+
+def _in_kinds(field: FieldInfo) -> bool:
+    return any(isinstance(rule, Discriminator) for rule in field.metadata)
+
+
 def _tag(section: type[Section]) -> str:
-    return str(section.model_fields[KIND].default)
+    """The name of a kind; a plug-in is called as its entry point is, so its section has none of its own."""
+    name = section.model_fields[KIND]
+    return PLUGIN if name.is_required() else str(name.default)
 
 
 def _keys(section: type[Section], prefix: str) -> Iterator[str]:

@@ -10,20 +10,23 @@ from dataclasses import dataclass, field
 
 from actfirst.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct
 from actfirst.alignment import TransitionRules
-from actfirst.envs.base import World
-from actfirst.envs.inline import EnvironmentPool
+from actfirst.envs.base import EnvironmentPool, World
 from actfirst.errors import ConfigError
 from actfirst.evaluate.results import Evaluation, Outcome, summarise
 from actfirst.records import Episode, Task
 from actfirst.references.base import NoReferences, References
-from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.rollout.attempts import play_leased
+from actfirst.rollout.episode import EpisodeKey
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
 
 
 @dataclass(frozen=True)
 class Evaluator:
-    """Plays tasks with a policy. Other ways of acting than think-then-act are for measurements only."""
+    """Plays tasks with a policy. Other ways of acting than think-then-act are for measurements only.
+
+    A task whose environment failed begins again, at most `retries` times.
+    """
 
     pool: EnvironmentPool
     rules: TransitionRules
@@ -31,6 +34,7 @@ class Evaluator:
     batch_tasks: int
     acting: Plan = field(default_factory=ThinkThenAct)
     references: References = field(default_factory=NoReferences)
+    retries: int = 0
 
     async def evaluate(
         self,
@@ -57,9 +61,16 @@ class Evaluator:
 
     async def _play(self, key: EpisodeKey, policy: Policy) -> Episode:
         reference = self.references.get(key.task) if self.acting.needs_reference else None
-        actor = self.acting.begin(EpisodeTools(policy, self.rules, reference, Progress()))
-        async with self.pool.lease() as environment:
-            return await play(key, environment, actor, self.rules, self.turn_limit, reference=reference)
+        tools = EpisodeTools(policy, self.rules, reference, Progress())
+        return await play_leased(
+            key,
+            self.pool,
+            lambda: self.acting.begin(tools),
+            self.rules,
+            self.turn_limit,
+            retries=self.retries,
+            reference=reference,
+        )
 
 
 def choose_tasks(world: World, splits: Sequence[str], per_split: int) -> list[Task]:

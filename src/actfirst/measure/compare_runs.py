@@ -1,4 +1,4 @@
-"""Runs methods under one recipe with several training seeds, for `actfirst compare`.
+"""Runs methods under one recipe with several training seeds, for `actfirst compare` and `actfirst lab`.
 
 The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets
 all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
@@ -16,10 +16,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
 from actfirst.config.load import differences, resolve
+from actfirst.config.models import Config
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.measure.compare import Comparison, MethodRuns, compare
 from actfirst.measure.run_record import read_run
@@ -28,7 +30,15 @@ from actfirst.tracking import files
 from actfirst.tracking.run_folder import CONFIG, SUMMARY
 
 POINTS = 6
-"""Evaluations during a run where the recipe asks for none: curves need points."""
+"""Points of a curve where the recipe asks for none."""
+
+
+class Points(StrEnum):
+    """Where the points of success against time come from."""
+
+    DURING = "during"  # the run evaluates itself now and then
+    STORED = "stored"  # the run keeps checkpoints, which are evaluated afterwards
+
 
 _COMMAND = (sys.executable, "-m", "actfirst", "train")
 _PATIENCE = 20.0
@@ -84,7 +94,12 @@ def parse_spec(text: str) -> MethodSpec:
 
 
 def plan_runs(
-    methods: Sequence[str], recipe: str, overrides: Sequence[str], seeds: int, out: Path
+    methods: Sequence[str],
+    recipe: str,
+    overrides: Sequence[str],
+    seeds: int,
+    out: Path,
+    points: Points = Points.DURING,
 ) -> list[PlannedRun]:
     """Every run in the order in which it is made. All configurations are checked before any run starts."""
     if not methods:
@@ -97,7 +112,6 @@ def plan_runs(
             f"a method is named twice in {', '.join(methods)}; give each once, or with other overrides"
         )
     base = resolve(recipe, overrides)
-    every = base.evaluation.every or max(1, base.run.updates // POINTS)
     planned: list[PlannedRun] = []
     for turn in range(seeds):
         shift = turn % len(specs)
@@ -108,16 +122,33 @@ def plan_runs(
                 *spec.overrides,
                 f"rollout.method={spec.method}",
                 f"run.seed={seed}",
-                f"evaluation.every={every}",
-                "evaluation.at_start=true",
-                "evaluation.at_end=true",
-                # The teacher is frozen: evaluating it once is enough.
-                f"evaluation.teacher={str(base.evaluation.teacher and not planned).lower()}",
+                *_point_settings(points, base, first=not planned),
             )
             planned.append(PlannedRun(spec, seed, out / f"{spec.slug}-seed{seed}", settings))
     for run in planned:
         _check(run, recipe)
     return planned
+
+
+def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
+    enough = max(1, base.run.updates // POINTS)
+    asked = base.evaluation.every
+    if points is Points.STORED:
+        return [
+            f"checkpoint.every={enough}",
+            f"checkpoint.keep={base.run.updates}",
+            "evaluation.every=0",
+            "evaluation.at_start=false",
+            "evaluation.at_end=false",
+            "evaluation.teacher=false",
+        ]
+    return [
+        f"evaluation.every={asked if 0 < asked < base.run.updates else enough}",
+        "evaluation.at_start=true",
+        "evaluation.at_end=true",
+        # The teacher is frozen: evaluating it once is enough.
+        f"evaluation.teacher={str(base.evaluation.teacher and first).lower()}",
+    ]
 
 
 def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:

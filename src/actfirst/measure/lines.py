@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from actfirst.errors import RunFolderError
+from actfirst.measure.results import EvaluationRecord
 from actfirst.rollout.alignment_counts import AlignmentCounts
 from actfirst.tracking.run_folder import SUMMARY, read_metrics
 
@@ -61,7 +62,7 @@ class UpdateLine(_Record):
 
 
 class EvaluationLine(_Record):
-    """One evaluation, of the student or of the teacher."""
+    """One evaluation, of the student or of the teacher; `result` is all of it, by split and task type."""
 
     type: Literal["evaluation"] = "evaluation"
     who: Literal["student", "teacher"]
@@ -69,6 +70,7 @@ class EvaluationLine(_Record):
     training_seconds: float
     success_rate: float
     deviation: float | None = None
+    result: EvaluationRecord | None = None
 
 
 class SuccessRates(_Record):

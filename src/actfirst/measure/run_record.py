@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.errors import RunFolderError
+from actfirst.measure.curves import stored_evaluations
 from actfirst.measure.lines import BatchLine, EvaluationLine, read_lines, read_summary
+from actfirst.measure.results import EvaluationRecord
 from actfirst.rollout.alignment_counts import AlignmentCounts
 from actfirst.tracking.run_folder import CONFIG
 
@@ -24,7 +26,10 @@ class Point:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one run did and cost. Rates are percent; `alignment` sums over all delivered rollout batches."""
+    """What one run did and cost. Rates are percent; `alignment` sums over all delivered rollout batches.
+
+    `final` is the student's last evaluation in detail, None where none was kept.
+    """
 
     folder: Path
     title: str
@@ -41,6 +46,7 @@ class RunRecord:
     responses_generated: int
     responses_trained: int
     alignment: AlignmentCounts
+    final: EvaluationRecord | None = None
 
     @property
     def final_success(self) -> float | None:
@@ -54,12 +60,13 @@ def read_run(folder: Path) -> RunRecord:
         raise RunFolderError(f"{folder} holds no finished run (no summary.json); finish it with --resume")
     lines = list(read_lines(folder))
     batches = [line for line in lines if isinstance(line, BatchLine)]
+    evaluations = [line for line in lines if isinstance(line, EvaluationLine)] + stored_evaluations(folder)
     return RunRecord(
         folder=folder,
         title=summary.title,
         seed=_seed(folder),
         updates=summary.updates,
-        curve=curve_of([line for line in lines if isinstance(line, EvaluationLine)]),
+        curve=curve_of(evaluations),
         teacher=summary.success_rate.teacher,
         training_seconds=summary.training_seconds,
         stages=summary.seconds_by_stage,
@@ -70,6 +77,7 @@ def read_run(folder: Path) -> RunRecord:
         responses_generated=summary.ledger.generated,
         responses_trained=summary.ledger.trained,
         alignment=sum((line.alignment for line in batches), AlignmentCounts()),
+        final=_final(evaluations),
     )
 
 
@@ -81,6 +89,12 @@ def curve_of(evaluations: Sequence[EvaluationLine]) -> tuple[Point, ...]:
         if line.who == "student"
     }
     return tuple(by_update[update] for update in sorted(by_update))
+
+
+def _final(evaluations: Sequence[EvaluationLine]) -> EvaluationRecord | None:
+    """The detail of the latest update's evaluation; of two at one update the later counts."""
+    ordered = sorted((line for line in evaluations if line.who == "student"), key=lambda line: line.update)
+    return ordered[-1].result if ordered else None
 
 
 def seconds_until(curve: Sequence[Point], target: float) -> float | None:

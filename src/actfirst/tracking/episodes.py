@@ -5,7 +5,9 @@ task                 {id, split, kind}
 success, score       of the final observation (false and 0 where the environment never answered)
 guided               whether a reference was at hand; reference_length: how many steps it had
 error                why the episode was cut short, or null
-seconds              from reset to the last step
+attempts             how often it was begun: again on a fresh environment where one failed
+seconds              from reset to the last step; ended: training seconds at the last step
+final_observation    what the last step led to ("" where the environment never answered)
 turns                in order; each:
   number             counts from 1
   observation        what the agent saw before it acted
@@ -38,7 +40,10 @@ def episode_to_json(episode: Episode) -> dict[str, object]:
         "guided": episode.guided,
         "reference_length": episode.reference_length,
         "error": episode.error,
+        "attempts": episode.attempts,
         "seconds": _seconds(episode.seconds),
+        "ended": _seconds(episode.ended),
+        "final_observation": episode.final.text if episode.final is not None else "",
         "turns": [_turn(turn) for turn in episode.turns],
     }
 

@@ -1,0 +1,208 @@
+"""`actfirst bench ...`: measurements that are commands of their own, each with a stored result.
+
+A measurement lives in `actfirst.measure`; here are its options and how its result is shown. A command is added by
+one line at the end of this file.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from actfirst.cli import bench_envs, bench_speed, bench_sync
+from actfirst.cli.console import print_note, print_table
+
+if TYPE_CHECKING:
+    from actfirst.measure.rollout.run import Timing
+
+app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
+RESULTS = Path("runs") / "bench"
+
+
+@app.callback()
+def _group() -> None:
+    """Measure rollouts and environments, and store the results."""
+
+
+class Scale(StrEnum):
+    """Sizes of the rollout experiment."""
+
+    PAPER = "paper"
+    LAPTOP = "laptop"
+    TINY = "tiny"
+
+
+def rollout(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="Whose environment and engine.")] = "pocket",
+    model: Annotated[
+        str | None, typer.Option(help="A checkpoint folder or a run folder. Default: the recipe's student.")
+    ] = None,
+    scale: Annotated[
+        Scale, typer.Option(help="laptop: a quarter of the paper's lengths, one batch; tiny: a trial.")
+    ] = Scale.LAPTOP,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="On a simulated engine: no model, a stated latency model.")
+    ] = False,
+    step_ms: Annotated[float, typer.Option(help="Simulated: an engine step.")] = 6.5,
+    sequence_ms: Annotated[float, typer.Option(help="Simulated: each sequence in a step.")] = 0.15,
+    prompt_token_ms: Annotated[float, typer.Option(help="Simulated: each prompt token.")] = 0.015,
+    prompt_tokens: Annotated[int, typer.Option(min=1, help="Simulated: length of the contexts.")] = 900,
+    fifo: Annotated[
+        bool, typer.Option("--fifo", help="Admit requests in order of arrival, not fast actions first.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The result file. Default: runs/bench/rollout-RECIPE.json.")
+    ] = None,
+) -> None:
+    """Time think-then-act against act-first on virtual turns from fixed contexts (the paper's experiment).
+
+    \b
+    actfirst bench rollout
+    actfirst bench rollout engine.prefix_caching=true --scale tiny
+    actfirst bench rollout --simulated --scale paper
+
+    Prefix caching is off, as in the paper, unless you switch it on. A stopped measurement is continued by repeating the
+    command.
+    """
+    from dataclasses import replace
+
+    from actfirst.config.load import resolve
+    from actfirst.config.recipe_files import short_name
+    from actfirst.measure.rollout.experiment import measure, simulate
+    from actfirst.measure.rollout.settings import SCALES
+    from actfirst.measure.rollout.simulated import LatencyModel
+    from actfirst.runtime.model_folder import find_model
+
+    settings = replace(SCALES[scale.value], fast_first=not fifo)
+    path = out or RESULTS / f"rollout-{'simulated' if simulated else short_name(recipe)}.json"
+    if simulated:
+        stated = LatencyModel(step_ms / 1e3, sequence_ms / 1e3, prompt_token_ms / 1e3)
+        print_note(f"SIMULATED, not measured: {stated.describe()}")
+        simulate(stated, prompt_tokens, settings.one_batch(), path, _say)
+    else:
+        config = resolve(recipe, ["engine.prefix_caching=false", *(overrides or [])])
+        name = model or config.models.student
+        measure(config, recipe, find_model(name, "--model"), name, settings, path, _say)
+    _show_rollout(path)
+    print_note(f"result: {path}")
+
+
+def quality(
+    checkpoints: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CHECKPOINT|KEY=VALUE",
+            help="Checkpoint folders, run folders (their newest checkpoint) or pocket:student; and settings.",
+        ),
+    ],
+    recipe: Annotated[
+        str | None, typer.Option(help="Whose environment and settings. Default: the run's own, else pocket.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=0, help="Training tasks, drawn by task type; 0 for all.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all strategies.")] = 42,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The result file. Default: runs/bench/quality-RECIPE.json.")
+    ] = None,
+) -> None:
+    """Play think-then-act, direct and guided action from frozen checkpoints with matched seeds.
+
+    \b
+    actfirst bench quality pocket:student
+    actfirst bench quality runs/vanilla --tasks 0
+    actfirst bench quality runs/vanilla/checkpoints/step-000030/model --recipe pocket
+    """
+    from actfirst.config.load import resolve
+    from actfirst.config.recipe_files import short_name
+    from actfirst.errors import ConfigError
+    from actfirst.measure.quality_bench import FrozenCheckpoint, Workload, measure
+    from actfirst.runtime.model_folder import find_model, recipe_of
+
+    settings = [text for text in checkpoints if "=" in text]
+    names = [text for text in checkpoints if "=" not in text]
+    if not names:
+        raise ConfigError("name at least one checkpoint, as in `actfirst bench quality pocket:student`")
+    used = recipe or str(recipe_of(names[0]) or "pocket")
+    path = out or RESULTS / f"quality-{short_name(used)}.json"
+    frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
+
+    def told(what: str, done: int, of: int) -> None:
+        if done == of or done % max(1, of // 5) == 0:
+            print_note(f"{what}: {done} of {of} trajectories")
+
+    measure(resolve(used, settings), used, frozen, Workload(tasks, seed), path, told)
+    _show_quality(path)
+    print_note(f"result: {path}")
+
+
+def _say(done: int, of: int, timing: Timing) -> None:
+    print_note(
+        f"{done} of {of}: {timing.full} tokens, cap {timing.cap}, {timing.turns} turns: {timing.speedup:.2f}x"
+    )
+
+
+def _show_rollout(path: Path) -> None:
+    from actfirst.measure.results import read_rollout
+
+    found = read_rollout(path)
+    rows = [
+        [
+            str(point.full),
+            str(point.cap),
+            str(point.turns),
+            f"{point.vanilla_mean:.3f}",
+            f"{point.actfirst_mean:.3f}",
+            f"{point.speedup:.2f}" + (f" ± {point.deviation:.2f}" if point.deviation is not None else ""),
+            f"{point.ideal:.2f}",
+            f"{point.bound_seconds:.3f}",
+            f"{point.attained:.0f} %",
+        ]
+        for point in found.points
+    ]
+    title = "speedup (SIMULATED)" if found.simulated else "speedup"
+    heads = [
+        "full tokens",
+        "cap",
+        "turns",
+        "vanilla (s)",
+        "actfirst (s)",
+        title,
+        "ideal",
+        "least (s)",
+        "attained",
+    ]
+    print_table(heads, rows)
+
+
+def _show_quality(path: Path) -> None:
+    from actfirst.measure.quality import TITLES
+    from actfirst.measure.results import read_quality
+
+    rows = [
+        [
+            row.checkpoint,
+            TITLES[row.strategy],
+            "–" if row.repeat is None else f"{row.repeat:.1f}",
+            f"{row.per_100:.2f}",
+            f"{row.turns:.2f}",
+            f"{row.success:.1f}",
+            f"{row.valid:.1f}",
+        ]
+        for row in read_quality(path).rows
+    ]
+    heads = ["checkpoint", "strategy", "repeat (%)", "successes per 100", "turns", "SR (%)", "valid (%)"]
+    print_table(heads, rows)
+
+
+app.command("rollout")(rollout)
+app.command("quality")(quality)
+app.command("envs")(bench_envs.envs)
+app.command("sync")(bench_sync.sync)
+app.command("rollout-options")(bench_speed.rollout_options)
+app.command("scale")(bench_speed.scale)
+app.command("update")(bench_speed.update)

@@ -1,0 +1,79 @@
+"""`actfirst lab`: all methods of a recipe with several training seeds, every measurement, and the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actfirst.cli.bench import Scale
+from actfirst.cli.console import print_note
+
+
+def lab(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
+    ] = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            help="Separated by blanks; METHOD:KEY=VALUE gives a method its own settings. The first is compared with."
+        ),
+    ] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Training seeds per method.")] = 3,
+    updates: Annotated[int | None, typer.Option(min=1, help="Updates per run. Default: the recipe's.")] = None,
+    quality_tasks: Annotated[
+        int, typer.Option(min=0, help="Tasks of the measurement of rollout quality; 0 for all.")
+    ] = 100,
+    scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = Scale.LAPTOP,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where everything goes. Default: runs/lab-RECIPE.")
+    ] = None,
+) -> None:
+    """Run every method, evaluate stored checkpoints, measure rollouts, and write the report.
+
+    \b
+    actfirst lab
+    actfirst lab pocket --methods "vanilla actfirst actfirst:rollout.responses=all" --seeds 5
+    actfirst lab pocket --updates 20 --out runs/short-lab
+
+    Runs are interleaved by seed. Interrupt it at any time: the same command goes on where it was, repeats no finished
+    run and resumes an interrupted one.
+    """
+    from actfirst.config.recipe_files import short_name
+    from actfirst.measure.lab import LabPlan, run_lab
+    from actfirst.methods import METHODS
+    from actfirst.report.page import write_report
+
+    settings = [*(overrides or []), *([f"run.updates={updates}"] if updates is not None else [])]
+    plan = LabPlan(
+        recipe=recipe,
+        methods=tuple(METHODS) if methods == "all" else tuple(methods.split()),
+        overrides=tuple(settings),
+        seeds=seeds,
+        out=out or Path("runs") / f"lab-{short_name(recipe)}",
+        quality_tasks=quality_tasks,
+        scale=scale.value,
+    )
+    try:
+        failures = run_lab(plan, _say)
+    except KeyboardInterrupt:
+        print_note("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    page = write_report([plan.out], plan.out / "report", f"actfirst lab: {recipe}")
+    print_note(f"report: {page}")
+    if failures:
+        print_note(f"{len(failures)} parts failed; repeat the command to try them again:")
+        for line in failures:
+            print_note(f"  {line}")
+        raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    """Of what a run prints, only how it stands: its whole output is in its log."""
+    _, bracket, rest = line.partition("] ")
+    said = rest if bracket else line
+    if not bracket or said.startswith(("update ", "evaluated", "finished before")):
+        print_note(line)

@@ -1,0 +1,67 @@
+"""What the experiment runs: its workload, its scans and its repeats, at three sizes.
+
+`paper` is the paper's table "Rollout efficiency experiment settings". `laptop` keeps the ratios of lengths (8 and 32),
+the tasks per batch, both scans and the repeats, and shrinks lengths and the number of contexts. `tiny` is for trials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from actfirst.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One size of the experiment. Lengths are tokens; `contexts` is a multiple of `tasks`."""
+
+    contexts: int
+    tasks: int
+    fast: int
+    full: tuple[int, ...]
+    caps: tuple[int, ...]
+    turns: int
+    horizons: tuple[int, ...]
+    cap: int
+    repeats: int
+    fast_first: bool = True
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        if self.contexts % self.tasks:
+            raise ConfigError(
+                f"{self.contexts} contexts do not fill batches of {self.tasks} tasks; use a multiple"
+            )
+
+    def points(self) -> list[Point]:
+        """Both scans; where they cross, one point serves both."""
+        wanted = [
+            *(Point(full, cap, self.turns) for full in self.full for cap in self.caps),
+            *(Point(full, self.cap, turns) for full in self.full for turns in self.horizons),
+        ]
+        return list(dict.fromkeys(wanted))
+
+    def one_batch(self) -> Settings:
+        """What a simulation needs: it never varies, so that one batch and one repeat say everything."""
+        return replace(self, contexts=self.tasks, repeats=1)
+
+    def to_json(self) -> dict[str, object]:
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One setting that is timed: full-response length, cap on concurrent requests, virtual turns."""
+
+    full: int
+    cap: int
+    turns: int
+
+
+_CAPS, _HORIZONS = (16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 30)
+
+SCALES: dict[str, Settings] = {
+    "paper": Settings(1024, 16, 16, (128, 512), _CAPS, 30, _HORIZONS, 256, 3),
+    "laptop": Settings(16, 16, 4, (32, 128), _CAPS, 30, _HORIZONS, 256, 3),
+    "tiny": Settings(4, 4, 2, (4, 8), (4, 16), 3, (1, 3), 16, 2),
+}
