@@ -111,6 +111,15 @@ class TestResume:
         assert "run.updates, learner.clip" in shown.err
         assert runtime.calls == []
 
+    def test_where_its_parts_run_may_change(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runtime = install(monkeypatch)
+        self.start()
+        shown = run(capsys, "train", "pocket", "runtime.restarts=7", "--run", "here", "--resume")
+        assert shown.code == 0, shown.err
+        assert runtime.calls[0][0].runtime.restarts == 7
+
     def test_resuming_needs_a_folder(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "train", "pocket", "--resume")
         assert shown.code == 2

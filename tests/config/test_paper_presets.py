@@ -70,6 +70,9 @@ BESIDE_THE_TABLES = [
     ("rollout collection and student optimization proceed asynchronously", "rollout.overlap", True),
     ("Rollout Quality: action-only requests stop at 512 tokens", "rollout.generation.fast_limit", 512),
     ("the method of the paper", "rollout.method", "actfirst"),
+    ("ours, not the paper's: drafts of fast actions", "rollout.generation.drafts", False),
+    ("ours, not the paper's: full responses that pause", "engine.preempt", False),
+    ("ours, not the paper's: pacing by the cap", "rollout.pacing", False),
     ("every evaluation task", "evaluation.tasks_per_split", 0),
 ]
 

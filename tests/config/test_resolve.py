@@ -41,13 +41,13 @@ def test_a_base_recipe_lacks_something_on_purpose(name: str) -> None:
         resolve(name)
 
 
-def test_the_catalogue_holds_the_pocket_recipe_and_three_students_on_three_benchmarks() -> None:
+def test_the_catalogue_holds_small_recipes_and_three_students_on_three_benchmarks() -> None:
     students = {
         f"paper/{bench}-{size}"
         for bench in ("alfworld", "webshop", "scienceworld")
         for size in ("0.6b", "1.7b", "4b")
     }
-    assert set(RUNNABLE) == {"pocket"} | students
+    assert set(RUNNABLE) == {"pocket", "webshop-sample", "scienceworld-small"} | students
 
 
 def test_an_heir_changes_what_it_names_and_inherits_the_rest(tmp_path: Path) -> None:

@@ -125,21 +125,28 @@ def test_a_lost_learner_takes_the_run_back_to_its_last_checkpoint(
     async def disturb(run: RayRun) -> None:
         await reached(run, 3)
         assert run.learner is not None
-        ray.kill(run.learner.actors[1])
+        lost = run.learner
+        ray.kill(lost.actors[1])
+        while run.learner is lost or run.learner.version == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert run.engines is not None
+        ray.kill(run.engines.actors[0])  # its replacement needs weights that the new learner published
 
     run = train(
         models,
         tmp_path / "run",
-        "run.updates=5",
+        "run.updates=6",
         "runtime.learners=2",
         "checkpoint.every=2",
         disturb=disturb,
     )
-    assert_whole(tmp_path / "run", 5)
+    assert_whole(tmp_path / "run", 6)
     assert run.lost_learners == 1
+    assert run.engines is not None
+    assert run.engines.replaced == 1
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "going on from the last checkpoint" in log
-    assert "started at update 2 of 5" in log or "started at update 4 of 5" in log
+    assert "started at update 2 of 6" in log or "started at update 4 of 6" in log
 
 
 def test_a_lost_node_only_delays_a_run(two_nodes: Cluster, models: Path, tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
 
 pytest.importorskip("ray")
 
+from ray.exceptions import ObjectLostError
+
 from actfirst.engines.base import Sampling
-from actfirst.errors import EngineError
+from actfirst.errors import EngineError, LearnerLost
 from actfirst.runtime.ray.fleet import Fleet
+from actfirst.runtime.ray.publish import Stored, StoredWeights
 from tests.runtime.fake_actors import FakeEngine, FakeRay, fake_ray
 
 __all__ = ["fake_ray"]
@@ -197,6 +201,44 @@ async def test_an_engine_lost_while_it_takes_weights_delays_nobody(fleet: Fleet)
     assert (await fleet.generate([1], SAMPLING)).version == 1
     await until(lambda: len(fleet.actors) == 2)
     assert [engine.version for engine in FakeEngine.made[1:]] == [1, 1]
+
+
+async def test_a_replacement_waits_for_other_weights_when_the_present_ones_went_with_the_learner(
+    fleet: Fleet,
+) -> None:
+    class Gone(StoredWeights):
+        async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
+            for actor in actors:
+                actor.fetched = version
+            return [version] * len(actors)
+
+    async def put() -> Stored:
+        raise LearnerLost("nobody is left who has them")
+
+    await fleet.load_weights(Gone(put), 5)
+    FakeEngine.made[0].die()
+    await asyncio.gather(ask(fleet), ask(fleet))
+    await settled()
+    assert len(fleet.actors) == 1  # the replacement is there but has nothing to work with
+    await fleet.load_weights(WEIGHTS, 3)  # the run went back to a checkpoint
+    await until(lambda: len(fleet.actors) == 2)
+    await settled()
+    assert {engine.version for engine in FakeEngine.made[1:]} == {3}
+
+
+async def test_weights_that_went_with_their_owner_are_put_again(fake_ray: FakeRay) -> None:
+    versions = iter((4, 5))
+
+    async def put() -> Stored:
+        return Stored(next(versions), [])
+
+    class Forgetful(FakeEngine):
+        async def on_fetch(self, references: list[object], version: int) -> None:
+            if version == 4:
+                raise ObjectLostError("ab", "owner", "")
+            self.fetched = version
+
+    assert await StoredWeights(put).deliver([Forgetful()], 4) == [5]
 
 
 async def test_what_is_pending_when_the_fleet_is_closed_fails(fake_ray: FakeRay) -> None:

@@ -13,8 +13,9 @@ import torch
 pytest.importorskip("ray")
 
 from actfirst.config.load import resolve
-from actfirst.errors import ConfigError, EnvironmentFailure, LearnerLost, UpdateError
+from actfirst.errors import ConfigError, EngineError, EnvironmentFailure, LearnerLost, UpdateError
 from actfirst.records import Observation, Task, UpdateStats
+from actfirst.runtime.ray import learner as learner_module
 from actfirst.runtime.ray.cluster import Demands, check_room
 from actfirst.runtime.ray.environments import RayPool
 from actfirst.runtime.ray.learner import RayLearner
@@ -81,6 +82,17 @@ async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
         await asyncio.wait_for(updating, 5)
     assert all(rank.dead.is_set() for rank in ranks)
     assert learner.version == 0
+
+
+async def test_a_rank_that_fails_alone_ends_the_others(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
+    learner, ranks = make_learner(2)
+    ranks[0].failure, ranks[1].hangs = EngineError("out of memory"), True
+    with pytest.raises(EngineError, match="out of memory"):
+        await asyncio.wait_for(learner.update([]), 5)
+    assert all(rank.dead.is_set() for rank in ranks)
 
 
 async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:

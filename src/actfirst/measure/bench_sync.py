@@ -10,7 +10,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -89,14 +89,21 @@ async def _measure(
 ) -> list[SyncTiming]:
     quiet_libraries()
     timings = []
-    for size in sizes:
-        folder = scratch / f"{size.width}x{size.layers}"
-        parameters = make_model(folder, size)
-        opened = _on_ray if config.runtime.kind == "ray" else _locally
-        async with opened(config, folder) as (learner, engine):
-            timings.append(await _time(config, folder, parameters, learner, engine, repeats))
-        told(timings[-1])
+    on_ray = config.runtime.kind == "ray"
+    with _cluster(config) if on_ray else nullcontext():
+        for size in sizes:
+            folder = scratch / f"{size.width}x{size.layers}"
+            parameters = make_model(folder, size)
+            async with (_on_ray if on_ray else _locally)(config, folder) as (learner, engine):
+                timings.append(await _time(config, folder, parameters, learner, engine, repeats))
+            told(timings[-1])
     return timings
+
+
+def _cluster(config: Config) -> AbstractContextManager[None]:
+    from actfirst.runtime.ray.cluster import Demands, cluster
+
+    return cluster(config.runtime, Demands.of(config))
 
 
 async def _time(
@@ -175,18 +182,17 @@ async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[Updating
 
 @asynccontextmanager
 async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
-    from actfirst.runtime.ray.cluster import Demands, cluster
+    from actfirst.runtime.ray.cluster import Demands
     from actfirst.runtime.ray.start import make_fleet, make_learner
 
-    wanted = Demands.of(config)
-    with cluster(config.runtime, wanted):
-        engines, learner = make_fleet(wanted.engine, config.engine, folder), make_learner(config, folder)
-        try:
-            await asyncio.gather(engines.open(), learner.open(folder, None))
-            yield learner, engines
-        finally:
-            await engines.close()
-            await learner.close()
+    engines = make_fleet(Demands.of(config).engine, config.engine, folder)
+    learner = make_learner(config, folder)
+    try:
+        await asyncio.gather(engines.open(), learner.open(folder, None))
+        yield learner, engines
+    finally:
+        await engines.close()
+        await learner.close()
 
 
 class _InThisProcess:

@@ -16,7 +16,7 @@ from actfirst.envs.alfworld.expert import expert_turn
 from actfirst.envs.alfworld.game import Game
 from actfirst.envs.alfworld.solver import solve
 from actfirst.envs.base import World
-from actfirst.envs.scienceworld.gold import gold_actions
+from actfirst.envs.scienceworld.gold import GoldPaths
 from actfirst.envs.scienceworld.world import ScienceworldWorld
 from actfirst.errors import ConfigError
 from actfirst.records import Pair, Task, TurnContext
@@ -67,7 +67,7 @@ def own_sources(world: World) -> dict[str, CandidateSource]:
     if isinstance(world, GameWorld):
         ways |= _ways_of_games(world, world)
     if isinstance(world, ScienceworldWorld):
-        ways |= {"gold": lambda task: iter([gold_actions(world, task)])}
+        ways |= {"gold": lambda task: iter([_gold(world, task)])}
     if isinstance(world, SolvedWorld):
         ways |= {_SOLUTIONS.get(world.name, "solutions"): world.solutions}
     return {name: OwnSource(name, propose) for name, propose in ways.items()}
@@ -94,6 +94,12 @@ def _ways_of_games(games: GameWorld, world: World) -> dict[str, Propose]:
         "solver": lambda task: iter([solve(games.game(task))]),
         "expert": lambda task: iter([_search(world, task)]),
     }
+
+
+def _gold(world: ScienceworldWorld, task: Task) -> Sequence[str]:
+    """The gold path without what the domain knows to be needless. Its wording is seen to after it was shortened."""
+    with GoldPaths(world) as paths:
+        return paths.cut(task, paths.gold(task))
 
 
 def _search(world: World, task: Task) -> Sequence[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from actfirst.alignment import RULES
+from actfirst.alignment.base import Carry, Transition
 from actfirst.envs.webshop.oracle import best_purchase, oracle_candidates
 from actfirst.envs.webshop.session import Shop
 from actfirst.envs.webshop.shelf import MemoryShelf
 from actfirst.envs.webshop.world import WebshopWorld, open_webshop
+from actfirst.references.replay import replay
 from tests.envs.webshop.published import ABSENT, present, published
 from tests.envs.webshop.shop import goal, product, words
 
@@ -58,6 +60,20 @@ class TestCandidates:
     def test_sample_goals_reach_the_full_score(self) -> None:
         scores = [best_score(SAMPLE, number) for number in range(0, 4096, 128)]
         assert scores.count(100.0) >= 0.9 * len(scores)
+
+    def test_a_perfect_replay_is_aligned_at_every_turn(self) -> None:
+        rules = RULES["webshop"]
+        environment = SAMPLE.open()
+        for task in SAMPLE.tasks("train")[:20]:
+            actions = next(oracle_candidates(SAMPLE, task))
+            reference = replay(environment, task, actions, "oracle")
+            _, before = environment.reset(task)
+            carry = Carry()
+            for step, following in zip(reference.steps, [*actions[1:], None], strict=True):
+                after = environment.step(step.action)
+                result = rules.check(Transition(before, step.action, after, step, following), carry)
+                assert result.aligned, result.reason
+                before, carry = after, result.carry
 
     def test_words_that_people_typed_come_first(self) -> None:
         task = SAMPLE.tasks("train")[0]

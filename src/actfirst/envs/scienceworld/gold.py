@@ -25,6 +25,9 @@ Commands = tuple[str, ...]
 _LOOKING = ("look around", "look at ", "look in ", "inventory", "task", "read ")
 _MEASURING = ("use thermometer ", "examine ", "activate stopwatch", "deactivate stopwatch")
 _WALKING = ("go to ", "teleport to ")
+_GLANCE = "look at agent"
+"""Listed everywhere; takes one move, as most commands do, and changes nothing."""
+
 _MOST_TRIES = 12
 
 
@@ -96,21 +99,33 @@ class GoldPaths:
         """The same commands as the simulator lists them, so that an environment admits them; those that are not
         listed under any name are left out.
 
-        Where several listed commands could be meant, the one to which the simulator gives the same answer is.
+        What is left out took time. If the rest does not win without it, a glance takes as long in its place.
         """
-        assignment = self._begin(task)
+        found, won = self._reword(task, commands, ())
+        if won or len(found) == len(commands):
+            return found
+        slower, wins = self._reword(task, commands, (_GLANCE,))
+        return slower if wins else found
+
+    def _reword(self, task: Task, commands: Sequence[str], instead: Sequence[str]) -> tuple[Commands, bool]:
+        """The listed commands, and whether they win. `instead` is executed where a command is not listed.
+
+        Where several listed commands could be meant, the one that has the same effect is.
+        """
+        assignment, best = self._begin(task), 0.0
         found: list[str] = []
         for command in commands:
             choices = self._choices(assignment, command)
             if len(choices) > 1:
-                choices = self._same_answer(task, found, command, choices)
+                choices = self._same_effect(task, found, command, choices)
                 self._replay(task, found)
-            for choice in choices:
+            for choice in choices or instead:
                 self._simulator.step(choice, assignment.step_seed(len(found) + 1))
                 found.append(choice)
+            best = max(best, self._simulator.score())
             if self._simulator.completed():
                 break
-        return tuple(found)
+        return tuple(found), best >= FULL_SCORE
 
     def _begin(self, task: Task) -> Assignment:
         assignment = self._world.assignment(task)
@@ -138,15 +153,24 @@ class GoldPaths:
         }
         return [entry.text for entry in equivalents(command, listed, known)]
 
-    def _same_answer(
+    def _same_effect(
         self, task: Task, before: Sequence[str], command: str, choices: Sequence[str]
     ) -> list[str]:
-        """The first choice that is answered as the command is; none if none is."""
-        wanted = _without_numbers(self._replay(task, (*before, command)))
+        """The first choice that is answered and scored as the command is; else the first that is scored so."""
+        wanted = self._effect(task, (*before, command))
+        scored: list[str] = []
         for choice in choices[:_MOST_TRIES]:
-            if _without_numbers(self._replay(task, (*before, choice))) == wanted:
+            answer, score = self._effect(task, (*before, choice))
+            if (answer, score) == wanted:
                 return [choice]
-        return []
+            if score == wanted[1]:
+                scored.append(choice)
+        return scored[:1]
+
+    def _effect(self, task: Task, commands: Sequence[str]) -> tuple[str, float]:
+        """The last answer, whatever its numbers, and the score."""
+        answer = self._replay(task, commands)
+        return "".join(mark for mark in answer if not mark.isdecimal()), self._simulator.score()
 
 
 def gold_actions(world: ScienceworldWorld, task: Task) -> Commands:
@@ -212,7 +236,3 @@ CUTS: tuple[Callable[[Commands], Commands], ...] = (
     long_waits,
 )
 """Tried in this order; each is kept if the rest still wins."""
-
-
-def _without_numbers(answer: str) -> str:
-    return "".join(mark for mark in answer if not mark.isdecimal())

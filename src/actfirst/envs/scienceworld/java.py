@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from actfirst.errors import EnvironmentFailure
@@ -79,12 +80,13 @@ def find_java() -> str:
 class JavaProcess:
     """A running simulator. `lock` is held during every call: see above."""
 
-    def __init__(self, gateway: Any, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, gateway: Any, process: subprocess.Popen[bytes], folder: TemporaryDirectory[str]) -> None:
         self.users = 0
         self.lock = threading.RLock()
         self._owner = os.getpid()
         self._gateway = gateway
         self._process = process
+        self._folder = folder
         self._chance = getattr(getattr(gateway.jvm.scala.util, "Random$"), "MODULE$")
 
     @classmethod
@@ -95,9 +97,11 @@ class JavaProcess:
         from scienceworld.constants import JAR_PATH
 
         java = find_java()
-        logging.getLogger("py4j").setLevel(
-            logging.CRITICAL
-        )  # it logs what is raised here anyway, with tracebacks
+        # What py4j logs is raised as well, and it logs with tracebacks, partly to the root logger.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_not_from_py4j)
+        # The simulator writes a file where it starts.
+        folder = TemporaryDirectory(prefix="actfirst-scienceworld-")
         try:
             port, token, process = launch_gateway(
                 classpath=JAR_PATH,
@@ -105,15 +109,17 @@ class JavaProcess:
                 java_path=java,
                 die_on_exit=True,
                 enable_auth=True,  # the port is open to everybody on this machine
+                cwd=folder.name,
                 return_proc=True,
             )
         except Exception as error:
+            folder.cleanup()
             raise EnvironmentFailure(
                 f"Java ({java}) did not start the simulator: {_complaint(java) or error}; {INSTALL} brings a Java "
                 "that does"
             ) from error
         parameters = GatewayParameters(port=port, auth_token=token, auto_field=True)
-        return cls(JavaGateway(gateway_parameters=parameters), process)
+        return cls(JavaGateway(gateway_parameters=parameters), process, folder)
 
     @property
     def pid(self) -> int:
@@ -165,6 +171,7 @@ class JavaProcess:
             with suppress(OSError):
                 self._process.stdin.close()
         self._gateway.close()
+        self._folder.cleanup()
 
     def _state(self) -> str:
         code = self._process.poll()

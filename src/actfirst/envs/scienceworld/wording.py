@@ -45,12 +45,13 @@ def equivalents(
     if not verb:
         return []
     ways = list(_objects_of(verb, rest))
-    found = [
-        entry
-        for entry in listed
-        if entry.text.lower().startswith(f"{verb} ") and any(_fits(way, entry, names) for way in ways)
-    ]
-    return sorted(found, key=lambda entry: (-_likeness(command, entry.text), entry.text))
+    found: list[tuple[int, float, ListedCommand]] = []
+    for entry in listed:
+        if entry.text.lower().startswith(f"{verb} "):
+            exactness = max((_exactness(way, entry, names) for way in ways), default=0)
+            if exactness:
+                found.append((exactness, _likeness(command, entry.text), entry))
+    return [entry for _, _, entry in sorted(found, key=lambda one: (-one[0], -one[1], one[2].text))]
 
 
 def _verb_of(command: str) -> tuple[str, str]:
@@ -74,12 +75,16 @@ def _objects_of(verb: str, rest: str) -> Iterator[tuple[str, ...]]:
             place = rest.find(word, place + 1)
 
 
-def _fits(phrases: tuple[str, ...], entry: ListedCommand, names: Mapping[int, Sequence[str]]) -> bool:
+def _exactness(phrases: tuple[str, ...], entry: ListedCommand, names: Mapping[int, Sequence[str]]) -> int:
+    """How much of the phrases are names of the listed objects, in letters; 0 if a phrase names none of them."""
+    if len(phrases) != len(entry.objects):
+        return 0
     words = _words(entry.text)
-    return len(phrases) == len(entry.objects) and all(
-        any(_refers(phrase, name.lower(), words) for name in names.get(number, ()))
+    longest = [
+        max((len(name) for name in names.get(number, ()) if _refers(phrase, name.lower(), words)), default=0)
         for phrase, number in zip(phrases, entry.objects)
-    )
+    ]
+    return sum(longest) if all(longest) else 0
 
 
 def _refers(phrase: str, name: str, words: set[str]) -> bool:

@@ -25,6 +25,7 @@ from actfirst.envs.webshop.catalogue import find_files
 from actfirst.envs.webshop.disk import indexed_catalogue, open_catalogue
 
 _VOCABULARY = 60_000
+_COLLECTED_WITH = 600  # different queries: a catalogue has few, with many products each
 _ONSETS = (
     "b",
     "br",
@@ -165,6 +166,7 @@ class _Words:
         self.rng = random.Random(seed)
         self._words = list(self._invent())
         self._weights = list(accumulate(1 / (rank + 3) for rank in range(len(self._words))))
+        self.queries = [" ".join(self(1, 2)) for _ in range(_COLLECTED_WITH)]
 
     def __call__(self, least: int, most: int) -> list[str]:
         count = self.rng.randint(least, most)
@@ -184,7 +186,7 @@ def _product(words: _Words, number: int) -> tuple[dict[str, Any], dict[str, Any]
     rng = words.rng
     attributes = [" ".join(words(2, 2)) for _ in range(rng.randint(1, 5))]
     wanted = attributes[:2]
-    query = " ".join(words(1, 2))
+    query = rng.choice(words.queries)
     price = rng.randint(500, 40_000) / 100
     item = {
         "asin": f"B{number:09d}",

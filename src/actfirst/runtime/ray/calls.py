@@ -19,11 +19,15 @@ from ray.exceptions import (
 
 from actfirst.errors import ActfirstError, EngineError
 
-_LOSSES = (RayActorError, WorkerCrashedError, NodeDiedError, ObjectLostError, GetTimeoutError)
+_LOSSES = (RayActorError, WorkerCrashedError, NodeDiedError, GetTimeoutError)
 
 
 class Lost(Exception):
     """An actor that is not there any more, or whose answer is not."""
+
+
+class ObjectGone(Lost):
+    """Something in the object store that went away with whoever had put it there."""
 
 
 async def finished(reference: Any) -> Any:
@@ -33,12 +37,14 @@ async def finished(reference: Any) -> Any:
     except asyncio.CancelledError:
         ray.cancel(reference)
         raise
+    except ObjectLostError as error:
+        raise ObjectGone(_first_line(error)) from error
     except _LOSSES as error:
         raise Lost(_first_line(error)) from error
     except RayTaskError as error:
         cause = error.cause
-        if isinstance(cause, _LOSSES):  # it waited for something that was lost
-            raise Lost(_first_line(cause)) from error
+        if isinstance(cause, ObjectLostError):  # the actor is fine, but what it asked for is not there
+            raise ObjectGone(_first_line(cause)) from error
         if isinstance(cause, ActfirstError):
             raise cause from None
         raise EngineError(f"{type(cause).__name__} in a process of the run: {cause}") from error

@@ -61,7 +61,7 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
     if not joined:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # says nothing to anybody
         ray.init(
-            address=settings.address or None,
+            address=settings.address or "local",
             include_dashboard=None if settings.address else False,
             log_to_driver=False,
             logging_level="error",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from actfirst.engines.base import EngineStats, Priority, Sampling
-from actfirst.errors import EngineError
+from actfirst.errors import EngineError, LearnerLost
 from actfirst.records import Completion
 from actfirst.rollout.together import cancelled
 from actfirst.runtime.ray.calls import Lost, end, finished
@@ -97,8 +97,10 @@ class Fleet:
         """Publish weights. Those of a `WeightSource` never pass through this process."""
         source = weights if isinstance(weights, WeightSource) else StoredWeights.of(weights, version)
         # Engines that are up get them now; those that are being started find them here before they are used.
-        self._published = _Published(source, version)
-        there = [(slot, slot.actor) for slot in self._slots if slot.ready]
+        async with self._changed:
+            self._published = _Published(source, version)
+            there = [(slot, slot.actor) for slot in self._slots if slot.ready]
+            self._changed.notify_all()
         arrived = await source.deliver([actor for _, actor in there], version)
         # From here on without waiting: what is asked for next must find the new weights.
         self._version = version
@@ -193,11 +195,19 @@ class Fleet:
                     self._changed.notify_all()
                     return
             assert published is not None  # weights are never taken back
-            (delivered,) = await published.source.deliver_late([actor], published.version)
+            try:
+                (delivered,) = await published.source.deliver_late([actor], published.version)
+            except LearnerLost:
+                await self._other_weights(published)  # whoever notices this too comes back with some
+                continue
             if delivered is None:
                 raise Lost("it was lost while it took the weights")
             await finished(actor.install.remote(delivered))
             installed = published
+
+    async def _other_weights(self, than: _Published) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._published is not than)
 
     async def _installed(self, slot: _Slot, actor: Any, call: Any) -> None:
         try:

@@ -15,7 +15,7 @@ import ray
 from torch import Tensor
 
 from actfirst.config.models import Config
-from actfirst.errors import EngineError, LearnerLost
+from actfirst.errors import ActfirstError, EngineError, LearnerLost
 from actfirst.learning.checkpoint import load, prune, save
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.sharded import ShardedLearner
@@ -27,6 +27,9 @@ from actfirst.runtime.assemble import learner_options
 from actfirst.runtime.ray.calls import Lost, end, finished
 from actfirst.runtime.ray.publish import Stored, StoredWeights, arrived
 from actfirst.runtime.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
+
+_PATIENCE = 30.0
+"""Seconds in which ranks that refuse the same thing all say so."""
 
 
 class RankActor:
@@ -116,7 +119,7 @@ class RayLearner:
         """`start` makes the actor of a rank."""
         self._settings = config.runtime
         self._dtype = config.engine.dtype
-        self._checkpoints = checkpoints
+        self._checkpoints = checkpoints.absolute()
         self._options = learner_options(config.learner, "cuda" if self._settings.learner_gpus else "cpu")
         both = self._settings.learner_gpus and self._settings.engine_gpus
         self._device = "cuda" if both else "cpu"
@@ -153,8 +156,8 @@ class RayLearner:
 
     async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
         stored = ray.put(list(samples))
-        folder = self._checkpoints.absolute()
-        await self._all([rank.save.remote(folder, stored, trainer_state, keep) for rank in self._ranks])
+        calls = [rank.save.remote(self._checkpoints, stored, trainer_state, keep) for rank in self._ranks]
+        await self._all(calls)
 
     async def close(self) -> None:
         for rank in self._ranks:
@@ -192,7 +195,7 @@ class RayLearner:
         self._members = list(actors) if all(there) else []
 
     async def _all(self, calls: Sequence[Any]) -> list[Any]:
-        """The answers of all ranks. The first failure ends the waiting: others may wait for the one that failed."""
+        """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
         tasks = [asyncio.ensure_future(finished(call)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
@@ -200,6 +203,12 @@ class RayLearner:
             await self.close()
             await cancelled(tasks)
             raise LearnerLost(f"a rank of the learner was lost after update {self.version}: {error}") from error
+        except ActfirstError:
+            _, waiting = await asyncio.wait(tasks, timeout=_PATIENCE)
+            if waiting:
+                await self.close()
+            await cancelled(tasks)
+            raise
 
 
 class _BroadcastWeights(StoredWeights):

@@ -16,7 +16,7 @@ import ray
 import torch
 from torch import Tensor
 
-from actfirst.runtime.ray.calls import Lost, finished
+from actfirst.runtime.ray.calls import Lost, ObjectGone, finished
 from actfirst.runtime.ray.transfer import parcels, unpacked
 
 
@@ -75,13 +75,28 @@ class StoredWeights(WeightSource):
         return await self.deliver_late(actors, version)
 
     async def deliver_late(self, actors: Sequence[Any], version: int) -> list[int | None]:
+        return list(await asyncio.gather(*map(self._deliver, actors)))
+
+    async def _deliver(self, actor: Any) -> int | None:
+        """The version that arrived. What went away with its owner is put once more, if there is still somebody to."""
+        for _ in range(2):
+            stored = await self._in_store()
+            try:
+                await finished(actor.fetch.remote(stored.references, stored.version))
+            except ObjectGone:
+                async with self._putting:
+                    self._stored = None if self._stored is stored else self._stored
+            except Lost:
+                return None
+            else:
+                return stored.version
+        return None
+
+    async def _in_store(self) -> Stored:
         async with self._putting:
             if self._stored is None:
                 self._stored = await self._put()
-        stored = self._stored
-        calls = [actor.fetch.remote(stored.references, stored.version) for actor in actors]
-        there = await asyncio.gather(*map(arrived, calls))
-        return [stored.version if came else None for came in there]
+            return self._stored
 
     def tensors(self) -> dict[str, Tensor]:
         if self._stored is None:

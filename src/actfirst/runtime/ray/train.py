@@ -34,7 +34,7 @@ def train(
     config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
 ) -> dict[str, object]:
     """Train to the end (or from where a killed run stands) and return the summary."""
-    return asyncio.run(RayRun(config, folder, watcher or Unwatched()).train(resume))
+    return asyncio.run(RayRun(config, folder.absolute(), watcher or Unwatched()).train(resume))
 
 
 @dataclass
@@ -49,10 +49,12 @@ class RayRun:
     pool: RayPool | None = None
     learner: RayLearner | None = None
     lost_learners: int = 0
+    carried: float | None = None
 
     async def train(self, resume: bool) -> dict[str, object]:
         begun = time.monotonic()
         parts = prepare(self.config)
+        parts = replace(parts, student=parts.student.absolute())  # processes elsewhere stand elsewhere
         wanted = Demands.of(self.config)
         with cluster(self.config.runtime, wanted):
             async with AsyncExitStack() as opened:
@@ -62,17 +64,15 @@ class RayRun:
                     else RunFolder.create(self.folder, dump_toml(self.config))
                 )
                 opened.callback(folder.close)
-                parts = await self._open(parts, wanted, folder, opened)
+                parts = await self._open(parts, wanted, opened)
                 return await self._persist(parts, folder, begun)
 
-    async def _open(
-        self, parts: Prepared, wanted: Demands, folder: RunFolder, opened: AsyncExitStack
-    ) -> Prepared:
+    async def _open(self, parts: Prepared, wanted: Demands, opened: AsyncExitStack) -> Prepared:
         """Start everything but the learner. What is opened is closed by `opened`."""
         config = self.config
-        _, checkpoint = stored_state(folder)
-        model, version = (checkpoint.model, checkpoint.step) if checkpoint else (parts.student, 0)
-        self.engines = make_fleet(wanted.engine, config.engine, model, version)
+        # From the student also when a run is resumed: replacements need a folder that nobody prunes. The learner's
+        # weights come before the first request.
+        self.engines = make_fleet(wanted.engine, config.engine, parts.student)
         opened.push_async_callback(self.engines.close)
         starting = [self.engines.open()]
         if parts.teacher is None:
@@ -110,10 +110,13 @@ class RayRun:
         assert self.teachers is not None
         state, checkpoint = stored_state(folder)
         folder.rewind(state.offsets)
+        if self.carried is None:
+            self.carried = state.elapsed
+        state = replace(state, elapsed=self.carried)  # what a lost learner had done took time, too
         learner = self.learner = make_learner(self.config, folder.checkpoints)
         try:
             await learner.open(parts.student, checkpoint.path if checkpoint else None)
-            if self.lost_learners:  # the engines are ahead of the checkpoint
+            if checkpoint is not None or self.lost_learners:  # the engines have other weights
                 await self.engines.load_weights(learner.weights(), learner.version)
         except BaseException:
             await learner.close()

@@ -1,0 +1,98 @@
+"""Which candidate of a task becomes its reference, and what is left of it: replay, select, shorten.
+
+Two ways. Where an environment is quick, every candidate is replayed in it. Where the world has a rehearsal, candidates
+are rehearsed first; the most promising one is shortened by rehearsals, and only what is left is worded as it is
+admissible and replayed in the environment. Whatever is chosen was replayed in the environment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from actfirst.records import Reference, Task
+from actfirst.references.candidates import Candidate
+from actfirst.references.rehearsal import Rehearsal
+from actfirst.references.select import best, rank, worthy
+from actfirst.references.shorten import Budget, Precedent, shorten
+from actfirst.references.workbench import Workbench
+
+Actions = tuple[str, ...]
+_PRECEDENTS = 4  # shortened solutions that are remembered per kind of task
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The best replay, and how many actions its candidate had beyond it."""
+
+    reference: Reference
+    cut: int
+
+
+class Trials:
+    """Chooses among candidates, and remembers how solutions of each kind of task were shortened. A budget of None
+    means no shortening."""
+
+    def __init__(self, bench: Workbench, budget: Budget | None) -> None:
+        self._bench = bench
+        self._budget = budget
+        self._precedents: dict[str, deque[Precedent]] = {}
+
+    def choose(self, task: Task, candidates: Sequence[Candidate]) -> Chosen | None:
+        """None if no candidate leads anywhere."""
+        rehearsal = self._bench.rehearsal
+        return (
+            self._replay(task, candidates) if rehearsal is None else self._rehearse(task, candidates, rehearsal)
+        )
+
+    def _replay(self, task: Task, candidates: Sequence[Candidate]) -> Chosen | None:
+        found = best(self._bench.try_out(task, candidate) for candidate in candidates)
+        if found is None:
+            return None
+        long, source, score = actions_of(found), found.source, found.score
+        short = self._shorten(task, long, lambda part: self._try(task, part, source).score >= score)
+        if len(short) < len(long):
+            found = self._try(task, short, source)
+        return Chosen(found, len(long) - len(found.steps))
+
+    def _rehearse(self, task: Task, candidates: Sequence[Candidate], rehearsal: Rehearsal) -> Chosen | None:
+        promises = [(-rehearsal.score(task, one.actions), len(one.actions), one) for one in candidates]
+        chosen: Chosen | None = None
+        for promise, length, candidate in sorted(promises, key=lambda promised: promised[:2]):
+            if promise >= 0 or (chosen is not None and chosen.reference.score >= -promise):
+                break
+            found = self._prepare(task, candidate, -promise, rehearsal)
+            if chosen is None or rank(found) < rank(chosen.reference):
+                chosen = Chosen(found, max(0, length - len(found.steps)))
+        return chosen if chosen is not None and worthy(chosen.reference) else None
+
+    def _prepare(self, task: Task, candidate: Candidate, score: float, rehearsal: Rehearsal) -> Reference:
+        """The candidate, shortened and then worded; if that does not keep its score, worded and then shortened."""
+        source = candidate.source
+        short = self._shorten(task, candidate.actions, lambda part: rehearsal.score(task, part) >= score)
+        found = self._try(task, short, source)
+        if found.score < score:
+            found = min(found, self._try(task, rehearsal.reword(task, short), source), key=rank)
+        if found.score >= score:
+            return found
+        # Something that is needed is not listed under any name; in the whole list something else may do instead.
+        whole = min(found, self._try(task, rehearsal.reword(task, candidate.actions), source), key=rank)
+        part = self._shorten(task, actions_of(whole), lambda part: rehearsal.score(task, part) >= whole.score)
+        return min(whole, self._try(task, part, source), key=rank)
+
+    def _shorten(self, task: Task, actions: Actions, works: Callable[[Actions], bool]) -> Actions:
+        if self._budget is None:
+            return actions
+        known = self._precedents.setdefault(task.kind, deque(maxlen=_PRECEDENTS))
+        short = shorten(actions, works, self._budget, tuple(known)).actions
+        if len(short) < len(actions):
+            known.appendleft(Precedent(actions, short))
+        return short
+
+    def _try(self, task: Task, actions: Actions, source: str) -> Reference:
+        return self._bench.try_out(task, Candidate(actions, source))
+
+
+def actions_of(reference: Reference) -> Actions:
+    return tuple(step.action for step in reference.steps)
