@@ -18,5 +18,9 @@ def unpacked(every: int = 10) -> Path:
     with tarfile.open(ARCHIVE) as archive:
         games = [member for member in archive.getmembers() if member.name.endswith("game.tw-pddl")]
         for member in sorted(games, key=lambda member: member.name)[::every]:
-            archive.extract(member, folder, filter="data")
+            target, content = folder / member.name, archive.extractfile(member)
+            assert target.resolve().is_relative_to(folder.resolve())
+            assert content is not None
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
     return folder
