@@ -110,6 +110,22 @@ async def test_a_sequence_of_full_length_is_scored(make_engine: MakeEngine, qwen
     assert close(await engine.score(prompt, tokens), Judge(qwen).logprobs(prompt, tokens), TOLERANCE)
 
 
+async def test_prompts_that_exceed_a_step_together_wait_for_the_next(
+    make_engine: MakeEngine, qwen: Path
+) -> None:
+    """With seeds: on a CPU, vLLM dies when it computes a part of such a prompt."""
+    engine, judge = await make_engine(qwen, max_prefill_tokens=64, prefix_caching=False), Judge(qwen)
+    given = [prompt * 8 for prompt in prompts(24, seed=34)]
+    assert sum(map(len, given)) > 3 * MAX_POSITIONS
+    completions = await asyncio.gather(
+        *(engine.generate(prompt, Sampling(max_tokens=20, seed=i)) for i, prompt in enumerate(given))
+    )
+    for prompt, done in zip(given, completions, strict=True):
+        assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
+    alone = await engine.generate(given[5], Sampling(max_tokens=20, seed=5))
+    assert alone.token_ids == completions[5].token_ids
+
+
 async def test_student_and_teacher_share_the_process(
     make_engine: MakeEngine, qwen: Path, tmp_path: Path
 ) -> None:

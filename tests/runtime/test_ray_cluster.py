@@ -17,6 +17,7 @@ pytest.importorskip("ray")
 import ray
 from ray.cluster_utils import Cluster
 
+from actfirst.runtime.local import train as train_locally
 from actfirst.runtime.ray.train import RayRun
 from actfirst.runtime.watch import Unwatched
 from actfirst.tracking.run_folder import read_metrics
@@ -85,6 +86,19 @@ def assert_whole(folder: Path, updates: int) -> list[dict[str, Any]]:
     batches = [line["batch"] for line in read_metrics(folder) if line["type"] == "batch"]
     assert batches == list(range(len(batches)))
     return lines
+
+
+def test_a_run_on_ray_is_the_run_of_one_process(two_nodes: Cluster, models: Path, tmp_path: Path) -> None:
+    """Without overlap nothing depends on timing: the same samples in the same order, and the same losses."""
+    settings = ("run.updates=3", "rollout.overlap=false", "evaluation.at_end=true")
+    several = ("runtime.rollout_engines=2", "runtime.environment_workers=1")
+    train(models, tmp_path / "ray", *settings, *several)
+    train_locally(tiny_config(models, *SETTINGS, *settings, "runtime.kind=local"), tmp_path / "local")
+    on_ray, here = assert_whole(tmp_path / "ray", 3), assert_whole(tmp_path / "local", 3)
+    assert [line["sample_ids"] for line in on_ray] == [line["sample_ids"] for line in here]
+    for ours, theirs in zip(on_ray, here, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert ours["reverse_kl"] == pytest.approx(theirs["reverse_kl"], rel=1e-3)
 
 
 def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(

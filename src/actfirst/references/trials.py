@@ -68,18 +68,22 @@ class Trials:
         return chosen if chosen is not None and worthy(chosen.reference) else None
 
     def _prepare(self, task: Task, candidate: Candidate, score: float, rehearsal: Rehearsal) -> Reference:
-        """The candidate, shortened and then worded; if that does not keep its score, worded and then shortened."""
-        source = candidate.source
+        """The candidate, shortened and then worded; if that does not keep its score, worded as a whole: something that
+        is needed is not listed under any name, and in the whole list something else may do instead."""
         short = self._shorten(task, candidate.actions, lambda part: rehearsal.score(task, part) >= score)
-        found = self._try(task, short, source)
-        if found.score < score:
-            found = min(found, self._try(task, rehearsal.reword(task, short), source), key=rank)
-        if found.score >= score:
-            return found
-        # Something that is needed is not listed under any name; in the whole list something else may do instead.
-        whole = min(found, self._try(task, rehearsal.reword(task, candidate.actions), source), key=rank)
-        part = self._shorten(task, actions_of(whole), lambda part: rehearsal.score(task, part) >= whole.score)
-        return min(whole, self._try(task, part, source), key=rank)
+        found = self._try(task, short, candidate.source)
+        for actions in (short, candidate.actions):
+            if found.score >= score:
+                break
+            found = min(found, self._word(task, actions, candidate.source, rehearsal), key=rank)
+        return found
+
+    def _word(self, task: Task, actions: Actions, source: str, rehearsal: Rehearsal) -> Reference:
+        """Actions as the simulator lists them, without those that are needless in this wording."""
+        found = self._try(task, rehearsal.reword(task, actions), source)
+        long, score = actions_of(found), found.score
+        short = self._shorten(task, long, lambda part: rehearsal.score(task, part) >= score)
+        return min(found, self._try(task, short, source), key=rank) if len(short) < len(long) else found
 
     def _shorten(self, task: Task, actions: Actions, works: Callable[[Actions], bool]) -> Actions:
         if self._budget is None:

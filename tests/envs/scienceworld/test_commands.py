@@ -114,6 +114,14 @@ def test_a_command_is_matched_by_what_it_is_about(gold: str, likeliest: str, cho
     assert (found[0].text, len(found)) == (likeliest, choices)
 
 
+def test_the_longest_name_decides() -> None:
+    """Life stages are part of some names and of no listed command."""
+    listed = [ListedCommand("focus on tree in pot 4", 11, (1,)), ListedCommand("focus on seed", 11, (2,))]
+    names = {1: ("plant", "tree", "plant in the adult stage"), 2: ("plant", "seed", "plant in the seed stage")}
+    found = equivalents("focus on plant in the seed stage in pot 4", listed, names)
+    assert [entry.text for entry in found] == ["focus on seed", "focus on tree in pot 4"]
+
+
 @pytest.mark.parametrize(
     "gold",
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ _IN_THIS_PROCESS = Turns()
 
 # vLLM reads these when it is imported or starts a process. What a person has set stays.
 _ENVIRONMENT = {
-    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_LEVEL": "CRITICAL",  # a failure comes as an exception; vLLM also logs whole batches then
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a fork of a process with running threads may hang
 }
@@ -64,7 +65,8 @@ class VllmCore:
     def __init__(self, folder: Path, options: CoreOptions) -> None:
         self._options = options
         self._turns: AbstractContextManager[None] = nullcontext() if options.own_process else _IN_THIS_PROCESS
-        with self._turns, _undone(options.own_process):
+        with self._turns, _undone(options.own_process), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about vLLM's use of torch
             self._engine = _open(folder, options)
         config = self._engine.model_config
         self.max_positions = int(config.max_model_len)
@@ -206,13 +208,18 @@ def _open(folder: Path, options: CoreOptions) -> Any:
     from vllm.v1.engine.llm_engine import LLMEngine
     from vllm.v1.executor import Executor
 
-    cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if current_platform.is_cpu() else None)
+    cpu = bool(current_platform.is_cpu())
+    cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
+    # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
+    # on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the longest.
+    longest = (options.max_model_len or _positions(folder)) if cpu else 0
     args = EngineArgs(
         model=str(folder),
         dtype=options.dtype,
         max_model_len=options.max_model_len or None,
         max_num_seqs=options.max_concurrency,
-        max_num_batched_tokens=max(options.max_prefill_tokens, options.max_concurrency),
+        max_num_batched_tokens=max(options.max_prefill_tokens, options.max_concurrency, longest),
+        enable_chunked_prefill=not cpu,
         enable_prefix_caching=options.prefix_caching,
         enforce_eager=options.enforce_eager,
         gpu_memory_utilization=options.gpu_memory_utilization,
@@ -223,6 +230,7 @@ def _open(folder: Path, options: CoreOptions) -> Any:
         logprobs_mode="processed_logprobs",
         worker_extension_cls="actfirst.engines.vllm.worker.WeightInstaller",
         generation_config="vllm",  # sampling comes from the request alone, never from the checkpoint
+        use_tqdm_on_load=False,
         disable_log_stats=True,
     )
     try:
@@ -232,6 +240,12 @@ def _open(folder: Path, options: CoreOptions) -> Any:
         )
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had
         raise EngineError(f"vLLM cannot open {folder}: {' '.join(str(error).split())}") from error
+
+
+def _positions(folder: Path) -> int:
+    from transformers import AutoConfig
+
+    return int(AutoConfig.from_pretrained(folder).max_position_embeddings)
 
 
 def _scoring(work: Scoring) -> SamplingParams:
