@@ -126,6 +126,20 @@ async def test_prompts_that_exceed_a_step_together_wait_for_the_next(
     assert alone.token_ids == completions[5].token_ids
 
 
+async def test_requests_that_vllm_drops_for_want_of_memory_and_computes_again_are_the_same(
+    make_engine: MakeEngine, qwen: Path
+) -> None:
+    """Keys and values of 8 x 700 tokens do not fit: there is room for about 2,800."""
+    engine, judge = await make_engine(qwen, kv_cache_gib=0.002, prefix_caching=False), Judge(qwen)
+    given = prompts(8, seed=35)
+    long = [Sampling(max_tokens=600, seed=i, ignore_eos=True) for i in range(8)]
+    completions = await asyncio.gather(*map(engine.generate, given, long))
+    for prompt, done in zip(given, completions, strict=True):
+        assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
+    for i in (0, 7):
+        assert (await engine.generate(given[i], long[i])).token_ids == completions[i].token_ids
+
+
 async def test_student_and_teacher_share_the_process(
     make_engine: MakeEngine, qwen: Path, tmp_path: Path
 ) -> None:

@@ -26,6 +26,8 @@ from actfirst.runtime.parts import open_engine, quiet_libraries
 if TYPE_CHECKING:
     import torch
 
+    from actfirst.runtime.ray.learner import RayLearner
+
 _PROMPT = tuple(range(5, 69))
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
 
@@ -63,6 +65,10 @@ class UpdatingLearner(Protocol):
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
 
     def weights(self) -> Mapping[str, torch.Tensor]: ...
+
+    async def here(self) -> Mapping[str, torch.Tensor]:
+        """The weights in this process, wherever they are."""
+        ...
 
 
 Told = Callable[[SyncTiming], None]
@@ -121,7 +127,7 @@ async def _time(
             raise EngineError(
                 f"a token of version {completion.version} came after weights of version {version}"
             )
-        expected = _logprob(folder, learner.weights(), completion.token_ids[0])
+        expected = _logprob(folder, await learner.here(), completion.token_ids[0])
         errors.append(abs(expected - completion.logprobs[0]))
         if version > 1:  # the first time warms up
             announced.append(middle - begun)
@@ -189,7 +195,7 @@ async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingL
     learner = make_learner(config, folder)
     try:
         await asyncio.gather(engines.open(), learner.open(folder, None))
-        yield learner, engines
+        yield _OnRay(learner), engines
     finally:
         await engines.close()
         await learner.close()
@@ -204,6 +210,23 @@ class _InThisProcess:
 
     def weights(self) -> Mapping[str, torch.Tensor]:
         return self._learner.weights()
+
+    async def here(self) -> Mapping[str, torch.Tensor]:
+        return self.weights()
+
+
+class _OnRay:
+    def __init__(self, learner: RayLearner) -> None:
+        self._learner = learner
+
+    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
+        return await self._learner.update(samples)
+
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        return self._learner.weights()
+
+    async def here(self) -> Mapping[str, torch.Tensor]:
+        return await self._learner.weights().fetched()
 
 
 class UpdatesHere(Protocol):

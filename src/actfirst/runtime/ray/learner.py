@@ -148,7 +148,7 @@ class RayLearner:
         self.version += 1
         return stats
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self) -> StoredWeights:
         """Where the weights are; they are sent when an engine takes them. Good until the next update."""
         if self._sync == "store":
             return StoredWeights(self._publish)

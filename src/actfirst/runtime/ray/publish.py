@@ -98,6 +98,10 @@ class StoredWeights(WeightSource):
                 self._stored = await self._put()
             return self._stored
 
+    async def fetched(self) -> dict[str, Tensor]:
+        """The weights here, also if they were never put into the store."""
+        return unpacked(await asyncio.gather(*(await self._in_store()).references))
+
     def tensors(self) -> dict[str, Tensor]:
         if self._stored is None:
             raise RuntimeError("the weights were not delivered yet")
