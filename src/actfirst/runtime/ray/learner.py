@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from torch import Tensor
 
 from actfirst.config.models import Config
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
