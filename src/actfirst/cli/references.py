@@ -262,7 +262,13 @@ def _teacher_rollouts(config: Config, model: str, count: int, tasks: Sequence[Ta
         engine = open_engine(config.engine, folder)
         try:
             policy = stage.policy(engine, open_encoder(folder), section.generation)
-            evaluator = Evaluator(stage.pool, stage.rules, stage.world.turn_limit, section.batch_tasks)
+            evaluator = Evaluator(
+                stage.pool,
+                stage.rules,
+                stage.world.turn_limit,
+                section.batch_tasks,
+                retries=config.pool.retries,
+            )
             rollouts = TeacherRollouts(evaluator, policy, model, count, config.run.seed, path)
             await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
         finally:

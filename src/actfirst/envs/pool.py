@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from actfirst.config.models import AlfworldEnvironment, EnvironmentSection, PoolSection
+from actfirst.config.models import AlfworldEnvironment, EnvironmentSection, PoolSection, ScienceworldEnvironment
 from actfirst.envs.alfworld.textworld_engine import require_textworld
 from actfirst.envs.base import AsyncEnvironment, EnvironmentPool, World
 from actfirst.envs.inline import InlinePool
 from actfirst.envs.registry import hosting, open_world
+from actfirst.envs.scienceworld.java import require_scienceworld
 from actfirst.envs.worker import Call
 from actfirst.envs.worker_process import WorkerProcess
 from actfirst.errors import ActfirstError, ConfigError
@@ -184,6 +185,8 @@ def open_pool(section: EnvironmentSection, settings: PoolSection, world: World) 
         )
     if isinstance(section, AlfworldEnvironment) and section.engine == "textworld" and not settings.python:
         require_textworld()  # now, and not in every worker
+    if isinstance(section, ScienceworldEnvironment) and not settings.python:
+        require_scienceworld()
     limits = PoolLimits(
         workers=settings.workers,
         per_worker=settings.environments_per_worker or best.per_worker,
