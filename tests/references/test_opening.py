@@ -1,0 +1,58 @@
+"""Which references a run gets: those of a file, or those that a world makes when asked; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actfirst.config.models import (
+    PocketEnvironment,
+    ReferencesSection,
+    ScienceworldEnvironment,
+    WebshopEnvironment,
+)
+from actfirst.errors import ConfigError, ReferenceStoreError
+from actfirst.references.build import Plan, build_store
+from actfirst.references.live import LiveReferences
+from actfirst.references.store import ReferenceStore
+from actfirst.runtime.parts import open_references, open_stage
+
+POCKET = PocketEnvironment(train_tasks=6, eval_tasks=6)
+
+
+def test_without_a_file_quick_worlds_make_references_when_asked() -> None:
+    stage = open_stage(POCKET)
+    references = open_references(stage, ReferencesSection(source="expert"))
+    assert isinstance(references, LiveReferences)
+    first = references.get(stage.world.tasks("train")[0])
+    assert first is not None
+    assert first.source == "expert"
+    shop = open_stage(WebshopEnvironment(nouns="simple"))
+    bought = open_references(shop, ReferencesSection()).get(shop.world.tasks("train")[0])
+    assert bought is not None
+    assert (bought.source, bought.steps[-1].observation.done) == ("oracle", True)
+
+
+def test_a_world_that_needs_long_asks_for_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"scienceworld takes too long .*actfirst references build"):
+        open_references(open_stage(ScienceworldEnvironment()), ReferencesSection())
+
+
+def test_a_source_of_another_world_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"knows walkthrough, solver, expert, not references\.source = 'oracle'"
+    ):
+        open_references(open_stage(POCKET), ReferencesSection(source="oracle"))
+
+
+def test_a_file_is_checked_against_the_recipes_settings(tmp_path: Path) -> None:
+    stage, path = open_stage(POCKET), tmp_path / "store.jsonl"
+    settings = POCKET.model_dump(mode="json")
+    build_store(lambda: stage.world, Plan(("walkthrough",)), stage.world.tasks("train"), path, settings)
+    assert isinstance(open_references(stage, ReferencesSection(path=str(path))), ReferenceStore)
+    other = open_stage(PocketEnvironment(train_tasks=6, eval_tasks=6, receptacles=(7, 9)))
+    with pytest.raises(
+        ReferenceStoreError, match=r"environment\.receptacles is \[6, 9\] there and \[7, 9\] here"
+    ):
+        open_references(other, ReferencesSection(path=str(path)))
