@@ -95,7 +95,20 @@ def _open_engine() -> Any:
 
 @lru_cache(maxsize=1)
 def _remember_translations() -> None:
-    """Loading and resetting translate the same game four times; two of a kind are enough (1.0 s -> 0.1 s)."""
-    import fast_downward
+    """The engine works out the same things again and again, and they depend on nothing but their text.
 
-    fast_downward.pddl2sas = lru_cache(maxsize=2)(fast_downward.pddl2sas)
+    Loading and resetting translate a game four times, twice of them for the planner, which nobody asks here: once is
+    enough. Every step parses the same sentences of the grammar and the same questions to the state: two thirds of it.
+    """
+    import fast_downward
+    from textworld.envs.pddl import textgen
+    from textworld.logic import Rule
+
+    translate = lru_cache(maxsize=1)(fast_downward.pddl2sas)
+
+    def translated(domain: str, problem: str, verbose: bool = False, optimize: bool = False) -> Any:
+        return translate(domain, problem, verbose)
+
+    fast_downward.pddl2sas = translated
+    textgen._PARSER.parse = lru_cache(maxsize=4096)(textgen._PARSER.parse)
+    Rule.parse_conjunctive_query = staticmethod(lru_cache(maxsize=4096)(Rule.parse_conjunctive_query))
