@@ -222,10 +222,23 @@ class TestFormulas:
         assert calibrated_cap(self.TASKS, 2, 10) == pytest.approx(2 * (1 + 3 / 18))
 
     def test_what_a_timing_says(self) -> None:
-        timing = Timing(10, 2, 3, (40.0, 60.0), (20.0, 20.0), ideal=2.5, bound_seconds=10.0, needed_cap=2.3)
+        timing = Timing(
+            10,
+            2,
+            3,
+            vanilla_seconds=(40.0, 60.0),
+            actfirst_seconds=(20.0, 20.0),
+            chain_seconds=(10.0, 18.0),
+            work_seconds=(14.0, 15.0),
+            acted_first=True,
+            ideal=2.5,
+            bound_seconds=10.0,
+            needed_cap=2.3,
+        )
         assert (timing.speedups, timing.speedup) == ([2.0, 3.0], 2.5)
         assert timing.deviation == pytest.approx(0.7071, abs=1e-4)
         assert (timing.attained, timing.limited) == (50.0, 5.0)
+        assert timing.over_bound == pytest.approx(20.0 / 16.0)  # the larger bound of each repeat: 14 and 18
 
 
 class TestRepeats:
@@ -242,14 +255,32 @@ class TestRepeats:
         found, timing, asked = run_in_virtual_time(run())
         assert [one.fast for one in found] == pytest.approx([1.0] * 4, abs=1e-6)
         assert [one.full[3] for one in found] == pytest.approx([3.0] * 4, abs=1e-6)
-        # two batches each; a repeat has 8 full requests of vanilla and 8 + 8 of ActFirst
+        # two batches each; a repeat has 8 full requests of vanilla, 8 + 8 of ActFirst, 8 + 4 of the chain (a last
+        # response for each task), 8 + 8 of the work without dependencies
         fast = [priority is Priority.FAST for priority in asked]
-        assert len(asked) == 2 * 24
+        assert len(asked) == 2 * (8 + 16 + 12 + 16)
         assert not any(fast[:8])  # vanilla first
-        assert fast[24]  # then ActFirst first
-        assert not any(fast[40:])
+        assert not any(fast[-8:])  # then last
         assert timing.vanilla_seconds == pytest.approx((12.0, 12.0), abs=1e-6)
         assert timing.actfirst_seconds == pytest.approx((8.0, 8.0), abs=1e-6)
+        # an action and a last response in a chain; everything at once under a cap of 8 takes one response's time
+        assert timing.chain_seconds == pytest.approx((8.0, 8.0), abs=1e-6)
+        assert timing.work_seconds == pytest.approx((6.0, 6.0), abs=1e-6)
+        assert (timing.over_bound, timing.acted_first) == (pytest.approx(1.0), True)
+
+    @pytest.mark.parametrize(("cap", "acts_first"), [(2, False), (3, True)])
+    def test_optimised_gives_way_where_acting_first_cannot_pay(self, cap: int, acts_first: bool) -> None:
+        """Two tasks: below N (1 + l_fast / l_full) = 2.67 slots the fast actions are work that nothing hides."""
+
+        async def run() -> Timing:
+            engine, made = RecordingEngine(), contexts(4)
+            settings = replace(self.SETTINGS, optimised=True)
+            found = await calibrate(engine, made, settings)
+            return await time_point(engine, made, found, settings, Point(3, cap, 4))
+
+        timing = run_in_virtual_time(run())
+        assert timing.acted_first is acts_first
+        assert (timing.speedup > 1.0) is acts_first
 
 
 class TestSettings:

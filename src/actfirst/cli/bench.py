@@ -56,6 +56,18 @@ def rollout(
     fifo: Annotated[
         bool, typer.Option("--fifo", help="Admit requests in order of arrival, not fast actions first.")
     ] = False,
+    optimised: Annotated[
+        bool,
+        typer.Option(
+            "--optimised",
+            help="Not the paper's: shared prefixes, pauses for fast actions, pacing (docs/speed.md).",
+        ),
+    ] = False,
+    contexts: Annotated[int, typer.Option(min=0, help="That many contexts; 0: the scale's.")] = 0,
+    caps: Annotated[str, typer.Option(help="Only these caps, as in 16,256; default: the scale's.")] = "",
+    horizons: Annotated[
+        str, typer.Option(help="Only these numbers of turns, as in 30; default: the scale's.")
+    ] = "",
     out: Annotated[
         Path | None, typer.Option("--out", help="The result file. Default: runs/bench/rollout-RECIPE.json.")
     ] = None,
@@ -64,11 +76,11 @@ def rollout(
 
     \b
     actfirst bench rollout
-    actfirst bench rollout engine.prefix_caching=true --scale tiny
+    actfirst bench rollout --optimised --scale paper --contexts 16 --caps 16,256 --horizons 30
     actfirst bench rollout --simulated --scale paper
 
-    Prefix caching is off, as in the paper, unless you switch it on. A stopped measurement is continued by repeating the
-    command.
+    Prefix caching is off, as in the paper, unless you switch it on. Beside each speedup stand its limits, estimated
+    from single requests and timed on this engine. A stopped measurement is continued by repeating the command.
     """
     from dataclasses import replace
 
@@ -79,16 +91,26 @@ def rollout(
     from actfirst.measure.rollout.simulated import LatencyModel
     from actfirst.runtime.model_folder import find_model
 
-    settings = replace(SCALES[scale.value], fast_first=not fifo)
-    path = out or RESULTS / f"rollout-{'simulated' if simulated else short_name(recipe)}.json"
+    sized = SCALES[scale.value]
+    settings = replace(
+        sized,
+        fast_first=not fifo,
+        optimised=optimised,
+        contexts=contexts or sized.contexts,
+        caps=_counts(caps, "--caps") or sized.caps,
+        horizons=_counts(horizons, "--horizons") or sized.horizons,
+    )
+    name = "simulated" if simulated else short_name(recipe) + ("-optimised" if optimised else "")
+    path = out or RESULTS / f"rollout-{name}.json"
     if simulated:
         stated = LatencyModel(step_ms / 1e3, sequence_ms / 1e3, prompt_token_ms / 1e3)
         print_note(f"SIMULATED, not measured: {stated.describe()}")
         simulate(stated, prompt_tokens, settings.one_batch(), path, _say)
     else:
-        config = resolve(recipe, ["engine.prefix_caching=false", *(overrides or [])])
-        name = model or config.models.student
-        measure(config, recipe, find_model(name, "--model"), name, settings, path, _say)
+        engine = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
+        config = resolve(recipe, [*engine, *(overrides or [])])
+        student = model or config.models.student
+        measure(config, recipe, find_model(student, "--model"), student, settings, path, _say)
     _show_rollout(path)
     print_note(f"result: {path}")
 
@@ -140,6 +162,18 @@ def quality(
     print_note(f"result: {path}")
 
 
+def _counts(given: str, option: str) -> tuple[int, ...]:
+    from actfirst.errors import ConfigError
+
+    try:
+        found = tuple(int(text) for text in given.split(",") if text.strip())
+    except ValueError:
+        found = (0,)
+    if any(count < 1 for count in found):
+        raise ConfigError(f"{option} {given}: give counts separated by commas, as in 16,256")
+    return found
+
+
 def _say(done: int, of: int, timing: Timing) -> None:
     print_note(
         f"{done} of {of}: {timing.full} tokens, cap {timing.cap}, {timing.turns} turns: {timing.speedup:.2f}x"
@@ -161,6 +195,8 @@ def _show_rollout(path: Path) -> None:
             f"{point.ideal:.2f}",
             f"{point.bound_seconds:.3f}",
             f"{point.attained:.0f} %",
+            f"{point.most:.2f}",
+            f"{point.over_bound:.2f}" if point.acted_first else "gave way",
         ]
         for point in found.points
     ]
@@ -175,6 +211,8 @@ def _show_rollout(path: Path) -> None:
         "ideal",
         "least (s)",
         "attained",
+        "at most",
+        "over bound",
     ]
     print_table(heads, rows)
 

@@ -25,6 +25,10 @@ class RolloutPoint(_Record):
     turns: int
     vanilla_seconds: tuple[float, ...]
     actfirst_seconds: tuple[float, ...]
+    chain_seconds: tuple[float, ...]
+    work_seconds: tuple[float, ...]
+    over_bound: float
+    acted_first: bool
     speedup: float
     deviation: float | None
     ideal: float
@@ -41,6 +45,11 @@ class RolloutPoint(_Record):
     def actfirst_mean(self) -> float:
         return statistics.fmean(self.actfirst_seconds)
 
+    @property
+    def most(self) -> float:
+        """The speedup if nothing were lost against the measured bounds."""
+        return self.speedup * self.over_bound
+
 
 class RolloutSettings(_Record):
     """The sizes of the experiment."""
@@ -55,6 +64,7 @@ class RolloutSettings(_Record):
     cap: int
     repeats: int
     fast_first: bool
+    optimised: bool
 
 
 class RolloutResult(_Record):

@@ -9,6 +9,11 @@ from actfirst.measure.quality import TITLES
 from actfirst.measure.results import QualityResult, RolloutResult
 from actfirst.report.cells import Cell, Table, Words, mark_column, number
 
+_GIVES_WAY = (
+    " Optimised: the engine pauses responses for fast actions, and under a cap too small to gain anything ActFirst "
+    "gives way to think-then-act."
+)
+
 
 def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
     """Every timed point beside its idealized estimate and the least time that its cap allows."""
@@ -25,6 +30,8 @@ def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
             number(point.bound_seconds, 3, [path]),
             number(point.attained, 0, [path], unit=" %"),
             number(point.needed_cap, 1, [path]),
+            number(point.most, 2, [path], unit="×"),
+            number(point.over_bound, 2, [path], unit="×"),
         )
         for point in result.points
     )
@@ -35,7 +42,9 @@ def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
         note=f"{said(result)} {settings.contexts} contexts of {result.prompt_tokens:.0f} tokens on average in batches "
         f"of {settings.tasks}, fast actions of {settings.fast} tokens, {settings.repeats} paired repeats, requests "
         f"admitted {order}. Least: no ActFirst batch can be faster with these single-request latencies and this cap; "
-        "attained: least over measured. A cap must exceed the last column for any gain.",
+        "attained: least over measured. A cap must exceed the cap needed for any gain. At most: the speedup if the "
+        "time were that of the dependencies alone or of the work alone, whichever is longer, as timed on this engine; "
+        f"over bound: the time taken over that.{_GIVES_WAY if settings.optimised else ''}",
         heads=(
             "Full tokens",
             "Cap",
@@ -47,6 +56,8 @@ def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
             "Least (s)",
             "Attained",
             "Cap needed",
+            "At most",
+            "Over bound",
         ),
         rows=rows,
     )

@@ -20,6 +20,9 @@ from actfirst.measure.rollout.run import Calibration, Timing, calibrate, time_po
 from actfirst.measure.rollout.settings import Point, Settings
 from actfirst.measure.rollout.simulated import LatencyModel, SimulatedEngine, run_in_virtual_time
 
+OpenEngine = Callable[[int], Engine]
+"""An engine for points with this cap."""
+
 Told = Callable[[int, int, Timing], None]
 """Told of the points so far, of all points, and of the latest one."""
 
@@ -47,7 +50,9 @@ def simulate(model: LatencyModel, prompt_tokens: int, settings: Settings, out: P
     prompt = (0,) * prompt_tokens
     contexts = [BenchContext(f"context {place}", prompt, prompt) for place in range(settings.contexts)]
     subject = Subject("none (simulated)", model.describe(), "", True, float(prompt_tokens))
-    run_in_virtual_time(_run(SimulatedEngine(model), contexts, settings, subject, out, told))
+    if settings.optimised:
+        raise ConfigError("the simulated engine has no pauses to optimise with; leave out --optimised")
+    run_in_virtual_time(_run(lambda cap: SimulatedEngine(model), contexts, settings, subject, out, told))
 
 
 async def _measure(
@@ -69,15 +74,16 @@ async def _measure(
     described = f"{config.engine.kind}, {config.engine.dtype}, {caching} prefix caching"
     mean_prompt = sum(len(context.full_ids) for context in contexts) / len(contexts)
     subject = Subject(name, described, recipe, False, mean_prompt)
-    engine = open_engine(config.engine, model)
-    try:
-        await _run(engine, contexts, settings, subject, out, told)
-    finally:
-        await engine.close()
+
+    def opened(cap: int) -> Engine:
+        held = {"max_concurrency": cap} if settings.optimised else {}
+        return open_engine(config.engine.model_copy(update=held), model)
+
+    await _run(opened, contexts, settings, subject, out, told)
 
 
 async def _run(
-    engine: Engine,
+    open_engine: OpenEngine,
     contexts: Sequence[BenchContext],
     settings: Settings,
     subject: Subject,
@@ -89,12 +95,23 @@ async def _run(
     missing = [point for point in points if point not in done]
     if not missing:
         return
-    calibrations = await calibrate(engine, contexts, settings)
-    for point in missing:
-        timing = await time_point(engine, contexts, calibrations, settings, point)
-        done[point] = timing.to_json()
-        stored.store(out, stored.BENCH_ROLLOUT, _fields(subject, settings, calibrations, points, done))
-        told(len(done), len(points), timing)
+    engine: Engine | None = None
+    calibrations: list[Calibration] = []
+    cap = 0
+    try:
+        for point in missing:
+            if engine is None or point.cap != cap:
+                if engine is not None:
+                    await engine.close()
+                engine, cap = open_engine(point.cap), point.cap
+                calibrations = await calibrate(engine, contexts, settings)
+            timing = await time_point(engine, contexts, calibrations, settings, point)
+            done[point] = timing.to_json()
+            stored.store(out, stored.BENCH_ROLLOUT, _fields(subject, settings, calibrations, points, done))
+            told(len(done), len(points), timing)
+    finally:
+        if engine is not None:
+            await engine.close()
 
 
 def _fields(

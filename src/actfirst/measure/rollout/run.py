@@ -3,6 +3,10 @@
 Each repeat times both on the same engine, contexts and response seeds, and their order alternates. Beside the measured
 speedup stand the calibrated idealized estimate and the least time that finite concurrency allows (paper, appendices
 "Rollout Efficiency" and "Finite-Concurrency Constraints"), so that every row says how close to its limit it came.
+
+Those bounds take single-request latencies as they are, however many requests are under way. An engine that computes
+more slowly for many has narrower limits, so both are timed as well, in the same repeats: the chain of dependencies by
+itself, and all the work without dependencies.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ from actfirst.measure.rollout.contexts import BenchContext
 from actfirst.measure.rollout.gate import Gate
 from actfirst.measure.rollout.schedules import Bench
 from actfirst.measure.rollout.settings import Point, Settings
+from actfirst.rollout.pacing import Load
 
 Item = TypeVar("Item")
 Schedule = Callable[[Sequence[BenchContext], int, Gate], Awaitable[float]]
 
 _CALIBRATIONS = 3
+_UNLIMITED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class Timing:
 
     `bound_seconds` is the least that ActFirst could take, summed over batches; `attained` is how much of the time it
     took that is, in percent. `limited` is the speedup that the bound would give over the measured vanilla time.
+    `chain_seconds` and `work_seconds` are the bounds as this engine was measured to need them; `over_bound` is the time
+    taken over the larger of them. `acted_first` is false where ActFirst gave way to think-then-act.
     """
 
     full: int
@@ -46,6 +54,9 @@ class Timing:
     turns: int
     vanilla_seconds: tuple[float, ...]
     actfirst_seconds: tuple[float, ...]
+    chain_seconds: tuple[float, ...]
+    work_seconds: tuple[float, ...]
+    acted_first: bool
     ideal: float
     bound_seconds: float
     needed_cap: float
@@ -70,6 +81,11 @@ class Timing:
     def limited(self) -> float:
         return statistics.fmean(self.vanilla_seconds) / self.bound_seconds
 
+    @property
+    def over_bound(self) -> float:
+        bounds = zip(self.chain_seconds, self.work_seconds, strict=True)
+        return statistics.fmean(self.actfirst_seconds) / statistics.fmean(max(both) for both in bounds)
+
     def to_json(self) -> dict[str, object]:
         return {
             "full": self.full,
@@ -77,6 +93,10 @@ class Timing:
             "turns": self.turns,
             "vanilla_seconds": list(self.vanilla_seconds),
             "actfirst_seconds": list(self.actfirst_seconds),
+            "chain_seconds": list(self.chain_seconds),
+            "work_seconds": list(self.work_seconds),
+            "over_bound": self.over_bound,
+            "acted_first": self.acted_first,
             "speedup": self.speedup,
             "deviation": self.deviation,
             "ideal": self.ideal,
@@ -119,30 +139,43 @@ async def time_point(
     settings: Settings,
     point: Point,
 ) -> Timing:
-    """Both schedules at one point, in paired repeats."""
+    """Both schedules and their bounds at one point, in paired repeats."""
     bench = Bench(engine, settings.fast, point.full, settings.seed)
     batches = _batches(contexts, settings.tasks)
-    vanilla: list[float] = []
-    actfirst: list[float] = []
-
-    async def run(schedule: Schedule, seconds: list[float]) -> None:
-        gates = [Gate(point.cap, fast_first=settings.fast_first) for _ in batches]
-        seconds.append(sum([await schedule(one, point.turns, gate) for one, gate in zip(batches, gates)]))
-
+    acts_first = not settings.optimised or overlap_pays(calibrations, settings.tasks, point)
+    schedules: list[Schedule] = [bench.vanilla, bench.vanilla]
+    if acts_first:
+        schedules = [bench.vanilla, bench.actfirst, bench.chain, bench.flood]
+    # An engine that holds the cap itself may pause a response for a fast action; a gate cannot.
+    cap = _UNLIMITED if settings.optimised else point.cap
+    seconds: list[list[float]] = [[] for _ in schedules]
     for repeat in range(settings.repeats):
-        pair: list[tuple[Schedule, list[float]]] = [(bench.vanilla, vanilla), (bench.actfirst, actfirst)]
-        for schedule, seconds in pair if repeat % 2 == 0 else pair[::-1]:
-            await run(schedule, seconds)
+        order = list(zip(schedules, seconds, strict=True))
+        for schedule, found in order if repeat % 2 == 0 else order[::-1]:
+            gates = [Gate(cap, fast_first=settings.fast_first) for _ in batches]
+            found.append(sum([await schedule(one, point.turns, gate) for one, gate in zip(batches, gates)]))
+    vanilla, actfirst = seconds[:2]
+    chain, work = seconds[2:] if acts_first else (vanilla, vanilla)
     return Timing(
         point.full,
         point.cap,
         point.turns,
         tuple(vanilla),
         tuple(actfirst),
+        tuple(chain),
+        tuple(work),
+        acts_first,
         ideal=calibrated_speedup(calibrations, settings.tasks, point),
         bound_seconds=bound_seconds(calibrations, settings.tasks, point),
         needed_cap=calibrated_cap(calibrations, settings.tasks, point.full),
     )
+
+
+def overlap_pays(calibrations: Sequence[Calibration], tasks: int, point: Point) -> bool:
+    """What the program's own pacing says of this point (`rollout.pacing`)."""
+    fast = statistics.fmean(one.fast for one in calibrations)
+    full = statistics.fmean(one.full[point.full] for one in calibrations)
+    return Load(tasks, point.turns, tasks * point.turns, point.cap, fast, full).overlap_pays
 
 
 def calibrated_speedup(calibrations: Sequence[Calibration], tasks: int, point: Point) -> float:

@@ -1,7 +1,10 @@
-"""The two schedules that are timed. Both wait until every request of a batch has ended.
+"""The two schedules that are timed, and the two that bound them. All wait until every request of a batch has ended.
 
 Vanilla: a task's next turn waits for its full response. ActFirst: the fast action and the full response of a turn are
 submitted together, and the fast action alone releases the next turn. Full responses have the same seeds in both.
+
+What ActFirst cannot do without, on this engine: `chain`, its fast actions one after the other and a last response, with
+nothing else under way; and `flood`, all its requests without any dependency, which keeps the engine saturated.
 """
 
 from __future__ import annotations
@@ -46,6 +49,22 @@ class Bench:
                 responses.append(asyncio.ensure_future(self.respond(context, turn, gate)))
                 await action
             await asyncio.gather(*responses)
+
+        return await self._timed(play, batch)
+
+    async def chain(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
+        async def play(context: BenchContext) -> None:
+            for turn in range(turns - 1):
+                await self.act(context, turn, gate)
+            await together((self.act(context, turns - 1, gate), self.respond(context, turns - 1, gate)))
+
+        return await self._timed(play, batch)
+
+    async def flood(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
+        async def play(context: BenchContext) -> None:
+            await together(
+                ask(context, turn, gate) for turn in range(turns) for ask in (self.act, self.respond)
+            )
 
         return await self._timed(play, batch)
 

@@ -13,7 +13,11 @@ from actfirst.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One size of the experiment. Lengths are tokens; `contexts` is a multiple of `tasks`."""
+    """One size of the experiment. Lengths are tokens; `contexts` is a multiple of `tasks`.
+
+    `optimised` is not the paper's experiment: the engine itself holds the cap and pauses full responses for fast
+    actions, and where the cap is too small for acting first to pay, ActFirst gives way to think-then-act.
+    """
 
     contexts: int
     tasks: int
@@ -25,6 +29,7 @@ class Settings:
     cap: int
     repeats: int
     fast_first: bool = True
+    optimised: bool = False
     seed: int = 42
 
     def __post_init__(self) -> None:
