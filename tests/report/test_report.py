@@ -286,6 +286,15 @@ class TestPage:
         assert rows[2]["sources"] == "vanilla-seed42 vanilla-seed43"
         assert len(list((page.parent / "figures").glob("*.png"))) == 4
 
+    def test_all_tables_stand_in_one_markdown_file_with_their_marks(self, page: Path) -> None:
+        text = (page.parent / "tables.md").read_text()
+        names = {path.stem for path in (page.parent / "tables").glob("*.csv")}
+        assert text.count("\n### ") == len(names)
+        header, _, first = text.partition("### ")[2].split("\n")[2:5]
+        assert header.count("|") == first.count("|") > 3
+        assert "| **" in text
+        assert "processor: " in text
+
     def test_the_points_of_curves_are_files_too(self, page: Path) -> None:
         curve = list(csv.DictReader((page.parent / "figures" / "performance-1.csv").open()))
         assert [(row["update"], row["training_seconds"], row["success"]) for row in curve[:2]] == [

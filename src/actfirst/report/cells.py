@@ -61,6 +61,12 @@ class Table:
             writer.writerow([*(_plain(cell) for cell in row), " ".join(named)])
         return out.getvalue()
 
+    def to_markdown(self) -> str:
+        """The table with its title and note; the best of its rivals is bold, the second best in italics."""
+        lines = [_row(self.heads), _row(["---", *["---:"] * (len(self.heads) - 1)])]
+        lines += [_row([_marked(cell) for cell in row]) for row in self.rows]
+        return "\n".join([f"### {self.title}", "", *lines, "", self.note, ""])
+
 
 def number(
     value: float | None,
@@ -87,6 +93,15 @@ def mark_column(rows: Sequence[list[Cell]], column: int, found: Mapping[int, Mar
         cell = row[column]
         if isinstance(cell, Number):
             row[column] = replace(cell, mark=found.get(place, Mark.NONE))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _marked(cell: Cell) -> str:
+    around = {Mark.BEST: "**", Mark.SECOND: "*"}.get(cell.mark, "") if isinstance(cell, Number) else ""
+    return f"{around}{_plain(cell)}{around}"
 
 
 def _plain(cell: Cell) -> str:

@@ -1,4 +1,5 @@
-"""Writes the report: one self-contained HTML page, and beside it every table as CSV and every figure as PNG."""
+"""Writes the report: one self-contained HTML page, and beside it every table as CSV, all of them in one Markdown file,
+and every figure as PNG."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from actfirst.report.sources import Sources, find_sources
 from actfirst.tracking.files import write_atomically, writing
 
 PAGE = "index.html"
+TABLES = "tables.md"
 Part = TypeVar("Part")
 
 
@@ -68,6 +70,7 @@ def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst rep
         for figure in section.figures:
             if figure.series:
                 write_atomically(folder / "figures" / f"{figure.slug}.csv", figure.series)
+    write_atomically(folder / TABLES, _markdown(sections, sources, title))
     page = folder / PAGE
     write_atomically(page, render(sections, sources, folder, title))
     return page
@@ -132,6 +135,16 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
         relative=_relative(folder),
     )
     return body + "\n"
+
+
+def _markdown(sections: Sequence[Section], sources: Sources, title: str) -> str:
+    """All tables, for those who keep results in a repository."""
+    parts = [f"# {title}\n"]
+    for section in sections:
+        if section.tables:
+            parts += [f"## {section.title}\n", *(table.to_markdown() for table in section.tables)]
+    parts += ["## Machines of the stored results\n", *(f"- {line}" for line in sources.machines), ""]
+    return "\n".join(parts)
 
 
 def _is_number(cell: Words | Number) -> bool:
