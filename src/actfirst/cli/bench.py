@@ -64,6 +64,7 @@ def rollout(
         ),
     ] = False,
     contexts: Annotated[int, typer.Option(min=0, help="That many contexts; 0: the scale's.")] = 0,
+    repeats: Annotated[int, typer.Option(min=0, help="Paired repeats; 0: the scale's.")] = 0,
     caps: Annotated[str, typer.Option(help="Only these caps, as in 16,256; default: the scale's.")] = "",
     horizons: Annotated[
         str, typer.Option(help="Only these numbers of turns, as in 30; default: the scale's.")
@@ -97,6 +98,7 @@ def rollout(
         fast_first=not fifo,
         optimised=optimised,
         contexts=contexts or sized.contexts,
+        repeats=repeats or sized.repeats,
         caps=_counts(caps, "--caps") or sized.caps,
         horizons=_counts(horizons, "--horizons") or sized.horizons,
     )

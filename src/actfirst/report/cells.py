@@ -11,6 +11,7 @@ from pathlib import Path
 from actfirst.measure.aggregate import Mark
 
 NOTHING = "–"
+_MARKED = {Mark.BEST: ("**", "**"), Mark.SECOND: ("<ins>", "</ins>"), Mark.NONE: ("", "")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Table:
         return out.getvalue()
 
     def to_markdown(self) -> str:
-        """The table with its title and note; the best of its rivals is bold, the second best in italics."""
+        """The table with its title and note; the best of its rivals is bold, the second best underlined."""
         lines = [_row(self.heads), _row(["---", *["---:"] * (len(self.heads) - 1)])]
         lines += [_row([_marked(cell) for cell in row]) for row in self.rows]
         return "\n".join([f"### {self.title}", "", *lines, "", self.note, ""])
@@ -100,8 +101,8 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _marked(cell: Cell) -> str:
-    around = {Mark.BEST: "**", Mark.SECOND: "*"}.get(cell.mark, "") if isinstance(cell, Number) else ""
-    return f"{around}{_plain(cell)}{around}"
+    before, after = _MARKED[cell.mark] if isinstance(cell, Number) else ("", "")
+    return f"{before}{_plain(cell)}{after}"
 
 
 def _plain(cell: Cell) -> str:

@@ -195,23 +195,29 @@ def _settings(
 
 
 def _groups(members: Sequence[tuple[RunRecord, _RunConfig]]) -> tuple[MethodGroup, ...]:
-    """Groups in the order of the table of methods; variants of one method are told apart by what differs."""
+    """Groups in the order of the table of methods; variants of one method are told apart by what differs.
+
+    The variant whose settings most other methods share comes first, and is named by its method alone.
+    """
     variants: dict[str, dict[str, list[RunRecord]]] = {}
     leaves: dict[str, dict[str, object]] = {}
+    shared: dict[str, set[str]] = {}
     for record, config in members:
         key = json.dumps(config.identity, sort_keys=True, default=str)
         leaves[key] = config.identity
+        shared.setdefault(key, set()).add(config.method)
         variants.setdefault(config.method, {}).setdefault(key, []).append(record)
     groups = []
     for method in METHODS:
-        keys = list(variants.get(method, {}))
+        keys = sorted(variants.get(method, {}), key=lambda one: -len(shared[one]))
         differing = {
             name for one in keys for name in leaves[one] if leaves[one][name] != leaves[keys[0]].get(name)
         }
         for key in keys:
             runs = sorted(variants[method][key], key=lambda run: run.seed)
             label = METHODS[method].title
-            if differing:
+            usual = key == keys[0] and len(shared[key]) > 1
+            if differing and not usual:
                 label += f" ({', '.join(_said(name, leaves[key].get(name)) for name in sorted(differing))})"
             _refuse_twins(label, runs)
             groups.append(MethodGroup(label, method, tuple(runs)))
@@ -220,7 +226,9 @@ def _groups(members: Sequence[tuple[RunRecord, _RunConfig]]) -> tuple[MethodGrou
 
 def _said(name: str, value: object) -> str:
     short = name.rpartition(".")[2]
-    return f"{value} responses" if name == "rollout.responses" else f"{short}={value}"
+    if name == "rollout.responses":
+        return f"{value} responses"
+    return f"{short}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def _refuse_twins(label: str, runs: Sequence[RunRecord]) -> None:
