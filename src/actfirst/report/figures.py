@@ -88,7 +88,7 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     groups = [group for group in setting.groups if any(run.alignment.rates() for run in group.runs)]
     if not groups:
         return None
-    figure, panels = _figure(3, width=11.0, height=3.4)
+    figure, panels = _figure(3, width=11.0, height=4.0)
     for group in groups:
         look = _look(group, setting)
         curves = [alignment_of(run.folder).points for run in group.runs]
@@ -97,9 +97,8 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
                 [{p.update: p.rates[rate] for p in curve if rate in p.rates} for curve in curves]
             )
             xs, ys = zip(*points, strict=True)
-            axes.plot(xs, ys, color=look.colour, linewidth=1.8, label=group.label, clip_on=False)
-            axes.annotate(
-                f"{points[-1][1]:.0f} %", points[-1], xytext=(3, 0), textcoords="offset points", fontsize=8
+            axes.plot(
+                xs, ys, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label, clip_on=False
             )
     for axes, rate in zip(panels, RATES, strict=True):
         axes.set_title(_TITLES[rate], fontsize=10, loc="left")
@@ -107,7 +106,7 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("update")
     panels[0].set_ylabel("aligned (%)")
-    panels[0].legend(frameon=False, fontsize=8, loc="lower left")
+    _legend_below(figure, panels[0])
     caption = "Counts over the latest ten rollout batches at each update, mean over training seeds."
     title = f"Reference alignment during training, {setting.label}"
     drawn = _save(figure, folder, f"alignment-{place}", title, caption, groups)
@@ -115,7 +114,7 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
 
 
 def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) -> Figure:
-    """Both scans: measured (solid), idealized (dashed), and what the cap allows at best (dotted)."""
+    """Both scans: measured (solid), idealized (dashed), and what the engine allows at best (dotted)."""
     figure, panels = _figure(2, width=10.0, height=4.0)
     settings = result.settings
     scans = (
@@ -135,7 +134,7 @@ def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) ->
             [0, 0.5, 1, 1.5, 2, 2.5, 5, 10, 20], ["0", "0.5", "1", "1.5", "2", "2.5", "5", "10", "20"]
         )
         axes.minorticks_off()
-        axes.set_ylim(0, 1.4 * max(p.ideal for p in result.points))
+        axes.set_ylim(0, 1.4 * max(max(p.ideal, p.most) for p in result.points))
         axes.set_xlabel(name)
     panels[0].set_ylabel("rollout speedup")
     _legend_below(figure, panels[0])
@@ -143,7 +142,8 @@ def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) ->
     panels[1].set_title(f"cap {settings.cap}", fontsize=10, loc="left")
     caption = (
         f"{said(result)} Solid: speedup, mean ± deviation over repeats. Dashed: the idealized estimate from "
-        "single-request latencies. Dotted: what the cap allows at best. Linear up to 2.5, logarithmic above."
+        "single-request latencies. Dotted: what this engine allows at best, by the longer of its dependencies and its "
+        "work, each timed alone. Linear up to 2.5, logarithmic above."
     )
     title = f"Rollout efficiency{simulated_mark(result)}"
     if result.simulated:
@@ -153,7 +153,7 @@ def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) ->
 
 def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) -> Figure:
     """Repetition, yield and turns of each strategy, by checkpoint."""
-    figure, panels = _figure(3, width=11.0, height=3.4)
+    figure, panels = _figure(3, width=11.0, height=4.0)
     names = list(dict.fromkeys(row.checkpoint for row in result.rows))
     metrics = (
         ("tasks with a repetition (%)", "repeat"),
@@ -180,7 +180,7 @@ def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], 
     label = f"{full}-token responses"
     axes.errorbar(xs, speedups, yerr=deviations, color=colour, marker="o", markersize=4, capsize=3, label=label)
     axes.plot(xs, [p.ideal for p in points], color=colour, linestyle="--", linewidth=1.2)
-    axes.plot(xs, [min(p.limited, p.ideal) for p in points], color=colour, linestyle=":", linewidth=1.2)
+    axes.plot(xs, [p.most for p in points], color=colour, linestyle=":", linewidth=1.2)
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ def _legend_beside(axes: Axes) -> None:
 
 def _legend_below(figure: MatplotlibFigure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
+    columns = len(labels) if sum(map(len, labels)) < 100 else 1  # long names stand below each other
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def _save(

@@ -105,14 +105,19 @@ class Collector:
         `buffered` samples will be trained on before those of this batch: the budget is smaller by so many.
         """
         paced = self._paced(len(tasks), expected_contexts)
-        return await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
+        if paced.pacer is None:
+            return await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
+        before = self.policy.engine.stats()
+        batch = await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
+        paced.pacer.learn(before, self.policy.engine.stats(), batch.stats.full_responses)
+        return batch
 
     def _paced(self, tasks: int, contexts: float) -> Collector:
         """This collector, or one that acts by its full responses where acting first could only cost time."""
         if self.pacer is None or self.method.responses is ResponseTiming.INLINE:
             return self
         responses = float("inf") if self.budget is None else float(self.budget)
-        if self.pacer.acts_first(self.policy.engine.stats(), tasks, contexts, responses):
+        if self.pacer.acts_first(tasks, contexts, responses):
             return self
         inline = replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
         return replace(self, method=inline, pacer=None)

@@ -4,7 +4,7 @@ Paper, appendix "Finite-Concurrency Constraints": under a cap b on concurrent re
 tasks with T turns take at least max((T - 1) l_fast + l_full, (N T l_fast + M l_full) / b) for M full responses;
 think-then-act takes max(T, N T / b) l_full. With b = N and a response for every turn the fast actions are work that
 overlap cannot hide (0.80x to 0.92x in the paper's measurement). The latencies are those that the engine itself has
-measured. This is an option of ours: the paper always acts first.
+measured in rollouts. This is an option of ours: the paper always acts first.
 """
 
 from __future__ import annotations
@@ -43,16 +43,26 @@ class Load:
 
 
 class Pacer:
-    """Decides batch by batch. What it has once found stays: after that no fast action is measured any more."""
+    """Decides batch by batch, by the latencies of the batches that acted first: an engine also serves evaluations,
+    whose requests are others. What it has once found stays: after that no fast action is measured any more."""
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._too_narrow = False
+        self._fast_seconds = self._full_seconds = 0.0
+        self._actions = self._responses = 0
 
-    def acts_first(self, stats: EngineStats, tasks: int, contexts: float, responses: float) -> bool:
+    def learn(self, before: EngineStats, after: EngineStats, responses: int) -> None:
+        """What the engine's counters say of a batch that acted first; a response may take several requests."""
+        self._fast_seconds += after.fast_seconds - before.fast_seconds
+        self._full_seconds += after.full_seconds - before.full_seconds
+        self._actions += after.fast_ended - before.fast_ended
+        self._responses += responses
+
+    def acts_first(self, tasks: int, contexts: float, responses: float) -> bool:
         """Whether the next batch should act first; always as long as nothing is known."""
-        if not self._too_narrow and stats.fast_ended and stats.full_ended and contexts:
-            fast, full = stats.fast_seconds / stats.fast_ended, stats.full_seconds / stats.full_ended
+        if not self._too_narrow and self._actions and self._responses and contexts:
+            fast, full = self._fast_seconds / self._actions, self._full_seconds / self._responses
             load = Load(tasks, contexts / tasks, min(responses, contexts), self._cap, fast, full)
             self._too_narrow = not load.overlap_pays
         return not self._too_narrow

@@ -139,6 +139,7 @@ def open_collector(
     # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
     # update is already one version old when it arrives.
     fresh_updates = config.learner.max_version_lag + (0 if config.rollout.overlap else 1)
+    cap = config.engine.max_concurrency * config.runtime.rollout_engines
     return Collector(
         method=method,
         policy=acting,
@@ -151,5 +152,5 @@ def open_collector(
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
         retries=config.pool.retries,
-        pacer=Pacer(config.engine.max_concurrency) if config.rollout.pacing else None,
+        pacer=Pacer(cap) if config.rollout.pacing else None,
     )

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actfirst.engines.base import Priority
 
+_numbers = itertools.count()
+
 
 class Gate:
-    """At most `cap` requests at a time."""
+    """At most `cap` requests at a time. `number` is no other gate's: it tells one run of a schedule from the next."""
 
     def __init__(self, cap: int, *, fast_first: bool) -> None:
+        self.number = next(_numbers)
         self._free = cap
         self._fast_first = fast_first
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []

@@ -109,14 +109,14 @@ class Timing:
 
 async def calibrate(engine: Engine, contexts: Sequence[BenchContext], settings: Settings) -> list[Calibration]:
     """Independent single requests, prefill and decoding; the first ones of all only warm the engine up."""
-    gate, clock = Gate(1, fast_first=True), asyncio.get_running_loop().time
+    clock = asyncio.get_running_loop().time
     benches = {full: Bench(engine, settings.fast, full, settings.seed) for full in settings.full}
     some = benches[settings.full[0]]
 
     async def seconds(bench: Bench, context: BenchContext, full: bool) -> float:
         found = []
         for turn in range(_CALIBRATIONS):
-            begun = clock()
+            gate, begun = Gate(1, fast_first=True), clock()
             await (bench.respond if full else bench.act)(context, turn, gate)
             found.append(clock() - begun)
         return statistics.median(found)
@@ -143,9 +143,8 @@ async def time_point(
     bench = Bench(engine, settings.fast, point.full, settings.seed)
     batches = _batches(contexts, settings.tasks)
     acts_first = not settings.optimised or overlap_pays(calibrations, settings.tasks, point)
-    schedules: list[Schedule] = [bench.vanilla, bench.vanilla]
-    if acts_first:
-        schedules = [bench.vanilla, bench.actfirst, bench.chain, bench.flood]
+    ours = bench.actfirst if acts_first else bench.vanilla
+    schedules: list[Schedule] = [bench.vanilla, ours, bench.chain, bench.flood]
     # An engine that holds the cap itself may pause a response for a fast action; a gate cannot.
     cap = _UNLIMITED if settings.optimised else point.cap
     seconds: list[list[float]] = [[] for _ in schedules]
@@ -154,8 +153,7 @@ async def time_point(
         for schedule, found in order if repeat % 2 == 0 else order[::-1]:
             gates = [Gate(cap, fast_first=settings.fast_first) for _ in batches]
             found.append(sum([await schedule(one, point.turns, gate) for one, gate in zip(batches, gates)]))
-    vanilla, actfirst = seconds[:2]
-    chain, work = seconds[2:] if acts_first else (vanilla, vanilla)
+    vanilla, actfirst, chain, work = seconds
     return Timing(
         point.full,
         point.cap,

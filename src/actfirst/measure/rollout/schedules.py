@@ -3,6 +3,10 @@
 Vanilla: a task's next turn waits for its full response. ActFirst: the fast action and the full response of a turn are
 submitted together, and the fast action alone releases the next turn. Full responses have the same seeds in both.
 
+A task's context is the same in all its virtual turns, which no real prompt is. So that an engine with a prefix cache
+gains no more than it would in real turns, every turn of every run has a beginning of its own: only the fast and the
+full prompt of one turn share it.
+
 What ActFirst cannot do without, on this engine: `chain`, its fast actions one after the other and a last response, with
 nothing else under way; and `flood`, all its requests without any dependency, which keeps the engine saturated.
 """
@@ -19,6 +23,11 @@ from actfirst.measure.rollout.contexts import BenchContext
 from actfirst.measure.rollout.gate import Gate
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
+
+_BEGINNING = 32
+"""Tokens that tell turns and runs apart; blocks of prefix caches have 16."""
+
+_MOST_TURNS = 1 << 10
 
 Play = Callable[[BenchContext], Coroutine[Any, Any, None]]
 
@@ -71,12 +80,12 @@ class Bench:
     async def act(self, context: BenchContext, turn: int, gate: Gate) -> None:
         async with gate.slot(Priority.FAST):
             sampling = self._sampling(self.fast, context, turn, "fast")
-            await self.engine.generate(context.fast_ids, sampling, Priority.FAST)
+            await self.engine.generate(_own(context.fast_ids, turn, gate), sampling, Priority.FAST)
 
     async def respond(self, context: BenchContext, turn: int, gate: Gate) -> None:
         async with gate.slot(Priority.FULL):
             sampling = self._sampling(self.full, context, turn, "full")
-            await self.engine.generate(context.full_ids, sampling, Priority.FULL)
+            await self.engine.generate(_own(context.full_ids, turn, gate), sampling, Priority.FULL)
 
     def _sampling(self, tokens: int, context: BenchContext, turn: int, purpose: str) -> Sampling:
         seed = derive_seed(self.seed, context.task_id, turn, purpose)
@@ -88,3 +97,11 @@ class Bench:
         begun = clock()
         await together(play(context) for context in batch)
         return clock() - begun
+
+
+def _own(ids: tuple[int, ...], turn: int, gate: Gate) -> tuple[int, ...]:
+    """The prompt with a beginning that no other turn has, of the same length: a number in two of its own tokens."""
+    tokens = sorted(set(ids))
+    one, other = tokens[0], tokens[-1]
+    code, length = gate.number * _MOST_TURNS + turn, min(_BEGINNING, len(ids))
+    return (*(other if code >> bit & 1 else one for bit in range(length)), *ids[length:])
