@@ -66,5 +66,13 @@ def test_it_acts_as_it_says() -> None:
     assert len(batch.samples) == batch.stats.transitions == 2 + 3 + 4 + 5
 
 
+def test_responses_that_acted_are_accounted_for_beside_the_samples() -> None:
+    """Every third turn has two responses: the one that acted, and the sample. Corridors of 2, 3, 4 and 5 turns."""
+    batch = collect(update=50)
+    assert batch.discarded == {"acted, not trained on": 3}
+    assert batch.generated == batch.stats.full_responses == 14 + 3
+    assert batch.stats.full_tokens > sum(len(sample.token_ids) for sample in batch.samples)
+
+
 def test_its_depth_follows_its_own_schedule() -> None:
     assert [len(episode.turns) for episode in collect(update=0).episodes] == [2, 3, 4, 4]

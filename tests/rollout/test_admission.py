@@ -9,6 +9,7 @@ import pytest
 
 from actfirst.acting import Progress
 from actfirst.records import TurnSample
+from actfirst.rollout.collect import RolloutBatch
 from actfirst.runtime.buffer import SampleBuffer
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect
 
@@ -88,10 +89,41 @@ def test_responses_generated_for_each_one_trained_on() -> None:
             batch = await made.collector.collect(index, tasks, Progress(), expected, buffered=len(buffer))
             seen = float(batch.stats.contexts)
             expected = 0.5 * (expected + seen) if expected else seen
-            buffer.add(batch.samples, batch.discarded)
+            buffer.add(batch.samples, batch.discarded, batch.stats.full_tokens)
             while buffer.take(10, version) is not None:
                 version += 1
 
     asyncio.run(run())
     assert buffer.ledger.trained > 600
     assert buffer.ledger.generated <= 1.1 * buffer.ledger.trained
+    assert buffer.ledger.generated_tokens <= 1.1 * buffer.ledger.trained_tokens
+
+
+def test_overlapping_batches_generate_no_more_than_that_either() -> None:
+    """The next batch starts when one arrives, before its update; batches of 14 to 28 contexts for updates of 20, so
+    that some are too short for one. What will be left over is known when a batch starts."""
+    made = bench("actfirst", perfect, budget=20)
+    buffer, updates = SampleBuffer(max_lag=1), 40
+    version, expected = 0, 0.0
+
+    async def collect(index: int, left: int) -> RolloutBatch:
+        tasks = corridor_tasks(4 + (index * 7) % 5)
+        return await made.collector.collect(index, tasks, Progress(), expected, buffered=left)
+
+    async def run() -> None:
+        nonlocal version, expected
+        index, ahead = 0, await collect(0, 0)
+        while version < updates:
+            batch, left = ahead, buffer.outlook(ahead.samples, 20, version, updates)
+            index += 1
+            if left is not None:  # generated while the update is made, by the version before it
+                ahead = await collect(index, left)
+            expected = 28.0  # the longest: what starts early is then surely taken
+            buffer.add(batch.samples, batch.discarded, batch.stats.full_tokens)
+            while version < updates and buffer.take(20, version) is not None:
+                version += 1
+                made.engine.version = version
+
+    asyncio.run(run())
+    assert buffer.ledger.trained == 20 * updates
+    assert buffer.ledger.generated_tokens <= 1.1 * buffer.ledger.trained_tokens

@@ -42,6 +42,8 @@ def test_reasons_of_a_batch_enter_the_ledger() -> None:
         "trained": 0,
         "discarded": {"not scored": 2},
         "buffered": 1,
+        "generated_tokens": 0,
+        "trained_tokens": 0,
     }
 
 
@@ -82,3 +84,37 @@ def test_generated_is_trained_plus_discarded_plus_buffered_and_nothing_is_traine
             version += 1
         buffer.ledger.check(len(buffer))
     assert len(trained) == len(set(trained)) == buffer.ledger.trained
+
+
+def test_tokens_are_counted_when_generated_and_when_trained_on() -> None:
+    buffer = SampleBuffer(max_lag=1)
+    made = [sample("a", 0), sample("b", 0)]
+    each = len(made[0].token_ids)
+    buffer.add(made, {"not scored": 1}, tokens=3 * each)
+    assert buffer.take(1, version=0) is not None
+    stored = buffer.ledger.to_json(len(buffer))
+    assert (stored["generated_tokens"], stored["trained_tokens"]) == (3 * each, each)
+    assert Ledger.from_json(stored) == buffer.ledger
+
+
+@pytest.mark.parametrize(
+    ("held", "arrived", "left"),
+    [
+        ([0], [0], 2),  # no update yet: both wait
+        ([0], [0, 0, 0], 0),  # an update of three leaves one, which is too old for the next version
+        ([], [0, 1, 1, 1], 1),
+        ([0, 0], [1, 1, 1, 1], 3),  # the older ones go first
+    ],
+)
+def test_what_will_be_left_for_the_next_batch(held: list[int], arrived: list[int], left: int) -> None:
+    """Updates of three at version 1, a lag of one."""
+    buffer = SampleBuffer(max_lag=1, samples=[sample(f"h{n}", version) for n, version in enumerate(held)])
+    new = [sample(f"a{n}", version) for n, version in enumerate(arrived)]
+    assert buffer.outlook(new, 3, version=1, updates=9) == left
+    assert len(buffer) == len(held)
+
+
+def test_no_further_batch_for_the_last_update() -> None:
+    new = [sample(str(n), 8) for n in range(4)]
+    assert SampleBuffer(max_lag=1).outlook(new, 3, version=8, updates=9) is None
+    assert SampleBuffer(max_lag=1).outlook(new, 5, version=8, updates=9) == 4

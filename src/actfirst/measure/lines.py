@@ -29,6 +29,8 @@ class LedgerCounts(_Record):
     trained: int
     discarded: dict[str, int]
     buffered: int
+    generated_tokens: int = 0
+    trained_tokens: int = 0
 
 
 class BatchLine(_Record):

@@ -186,9 +186,12 @@ def _settings(
     for members in by_key.values():
         config = members[0][1]
         others = tuple(
-            NamedEvaluation(_evaluation_label(result, who, config), path, result)
+            NamedEvaluation(_evaluation_label(result, config), path, result)
             for path, result, who in evaluations
-            if result.environment in ("", config.environment) and EVALUATIONS not in path.parts
+            if result.environment in ("", config.environment)
+            and EVALUATIONS not in path.parts
+            # the student and the teacher of another setting are none of this one's
+            and (not who or result.checkpoint in (config.student, config.teacher))
         )
         settings.append(Setting(config.label, _groups(members), others))
     return tuple(settings)
@@ -239,13 +242,14 @@ def _refuse_twins(label: str, runs: Sequence[RunRecord]) -> None:
             raise ConfigError(f"{one} and {other} are both {label} with seed {seed}; give one of them")
 
 
-def _evaluation_label(result: EvaluationResult, who: str, config: _RunConfig) -> str:
+def _evaluation_label(result: EvaluationResult, config: _RunConfig) -> str:
+    """Zero-shot student and teacher are those of the setting, by the paper's protocol; all else says what it is."""
     name = Path(result.checkpoint).name or result.checkpoint
-    if who == "student" or result.checkpoint == config.student:
+    if result.act != "think":
+        return f"{name}, acting {result.act}"
+    if result.checkpoint == config.student:
         return f"Zero-shot student ({name})"
-    if who == "teacher" or result.checkpoint == config.teacher:
-        return f"Teacher ({name})"
-    return name if result.act == "think" else f"{name}, acting {result.act}"
+    return f"Teacher ({name})" if result.checkpoint == config.teacher else name
 
 
 def _machines(results: Sequence[stored.StoredResult]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from actfirst.alignment import TransitionRules
 from actfirst.envs.base import EnvironmentPool
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.methods import Method, ResponseTiming
-from actfirst.records import Episode, Response, Task, TurnSample
+from actfirst.records import Episode, Task, TurnSample
 from actfirst.references.base import References
 from actfirst.rollout.attempts import play_leased
 from actfirst.rollout.episode import EpisodeKey, failed
@@ -147,7 +147,8 @@ class Collector:
         discarded.update(responses.discarded)
         stats = _stats(
             episodes,
-            [item.response for item in scored if item.response is not None],
+            full_responses=len(samples) + sum(discarded.values()),
+            full_tokens=responses.tokens,
             contexts=responses.contexts,
             failed=failed,
             seconds=time.monotonic() - started,
@@ -248,8 +249,9 @@ def _sample(item: Scored, weight: float) -> TurnSample:
 
 def _stats(
     episodes: Sequence[Episode],
-    responses: Sequence[Response],
     *,
+    full_responses: int,
+    full_tokens: int,
     contexts: int,
     failed: int,
     seconds: float,
@@ -264,8 +266,8 @@ def _stats(
         contexts=contexts,
         fast_requests=len(fast),
         fast_tokens=sum(request.token_count for request in fast),
-        full_responses=len(responses),
-        full_tokens=sum(len(response.token_ids) for response in responses),
+        full_responses=full_responses,
+        full_tokens=full_tokens,
         failed_contexts=failed,
         scoring_seconds=scoring_seconds,
     )

@@ -29,6 +29,9 @@ from actfirst.seeds import derive_uniform
 ABANDONED = "environment failed"
 """Why responses are discarded whose episode began again."""
 
+ACTED = "acted, not trained on"
+"""Why responses are discarded that chose an action in a method whose samples are other responses."""
+
 
 class Scorer(Protocol):
     """The frozen teacher: one log-prob per response token."""
@@ -56,10 +59,11 @@ class Scored:
 class ResponseSource(Protocol):
     """Collects what one rollout batch will be trained on.
 
-    `contexts` counts the visits, `discarded` the responses that were generated for attempts that were abandoned.
+    `contexts` counts the visits, `discarded` the responses that will be no samples, `tokens` those of all responses.
     """
 
     discarded: Counter[str]
+    tokens: int
 
     @property
     def contexts(self) -> int: ...
@@ -87,7 +91,9 @@ class _Pending:
         self._dropped: list[asyncio.Task[Scored]] = []
         self._visits: Counter[int] = Counter()
         self._generated: Counter[int] = Counter()
+        self._acted: Counter[int] = Counter()
         self.discarded: Counter[str] = Counter()
+        self.tokens = 0
 
     @property
     def contexts(self) -> int:
@@ -98,7 +104,10 @@ class _Pending:
         self._visits[key.index] += 1
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
-        """Nothing to do unless the move's own response is the sample."""
+        """A response that acted is generated work; only the inline form makes it a sample."""
+        if move.response is not None:
+            self._acted[key.index] += 1
+            self.tokens += len(move.response.token_ids)
 
     def abandoned(self, key: EpisodeKey) -> None:
         """Responses under way are cancelled; those that exist already are counted as discarded."""
@@ -106,13 +115,15 @@ class _Pending:
         for task in dropped:
             task.cancel()
         self._dropped += dropped
-        if generated := self._generated.pop(key.index, 0):
+        if generated := self._generated.pop(key.index, 0) + self._acted.pop(key.index, 0):
             self.discarded[ABANDONED] += generated
         self._visits.pop(key.index, None)
 
     async def finish(self) -> list[Scored]:
         await cancelled(self._dropped)
         done = await asyncio.gather(*self._under_way())
+        if self._acted:
+            self.discarded[ACTED] += self._acted.total()
         return sorted(done, key=lambda scored: (scored.key.index, scored.turn))
 
     async def cancel(self) -> None:
@@ -130,6 +141,7 @@ class _Pending:
         except EpisodeError as error:
             return Scored(key, context.turn, None, error=f"{type(error).__name__}: {error}")
         self._generated[key.index] += 1
+        self.tokens += len(response.token_ids)
         return await self._score(key, context.turn, response)
 
     async def _score(self, key: EpisodeKey, turn: int, response: Response) -> Scored:
@@ -145,6 +157,7 @@ class InlineResponses(_Pending):
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         if move.response is not None:
             self._generated[key.index] += 1
+            self.tokens += len(move.response.token_ids)
             self._start(key, self._score(key, context.turn, move.response))
 
 

@@ -68,7 +68,9 @@ def assemble(
             expected_contexts=state.expected_contexts,
             probe=state.probe,
             on_episode=watcher.episode,
-            buffered=lambda: len(buffer),
+            outlook=lambda arrived: buffer.outlook(
+                arrived, config.learner.batch_size, learner.version, config.run.updates
+            ),
         ),
         evaluations=Evaluations(
             Evaluator(

@@ -8,7 +8,7 @@ generated = trained + discarded + buffered.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from actfirst.errors import LedgerError
@@ -19,11 +19,13 @@ STALE = "stale"
 
 @dataclass
 class Ledger:
-    """Counts of full responses since the run began."""
+    """Counts of full responses since the run began, and of the tokens of those generated and those trained on."""
 
     generated: int = 0
     trained: int = 0
     discarded: Counter[str] = field(default_factory=Counter)
+    generated_tokens: int = 0
+    trained_tokens: int = 0
 
     def check(self, buffered: int) -> None:
         accounted = self.trained + sum(self.discarded.values()) + buffered
@@ -39,6 +41,8 @@ class Ledger:
             "trained": self.trained,
             "discarded": dict(self.discarded),
             "buffered": buffered,
+            "generated_tokens": self.generated_tokens,
+            "trained_tokens": self.trained_tokens,
         }
 
     @classmethod
@@ -46,7 +50,11 @@ class Ledger:
         discarded = data["discarded"]
         if not isinstance(discarded, Mapping):
             raise LedgerError(f"a stored ledger is malformed: {data!r}")
-        return cls(int(str(data["generated"])), int(str(data["trained"])), Counter(discarded))
+        numbers = {
+            key: int(str(data.get(key, 0)))  # tokens were not counted at first
+            for key in ("generated", "trained", "generated_tokens", "trained_tokens")
+        }
+        return cls(**numbers, discarded=Counter(discarded))
 
 
 class SampleBuffer:
@@ -64,12 +72,24 @@ class SampleBuffer:
     def samples(self) -> tuple[TurnSample, ...]:
         return tuple(self._samples)
 
-    def add(self, samples: Iterable[TurnSample], discarded: Mapping[str, int]) -> None:
-        """Take in what a rollout batch generated: its samples, and counted reasons for the rest."""
+    def add(self, samples: Iterable[TurnSample], discarded: Mapping[str, int], tokens: int = 0) -> None:
+        """Take in what a rollout batch generated, `tokens` in all: its samples, and counted reasons for the rest."""
         before = len(self._samples)
         self._samples.extend(samples)
         self.ledger.discarded.update(discarded)
         self.ledger.generated += len(self._samples) - before + sum(discarded.values())
+        self.ledger.generated_tokens += tokens
+
+    def outlook(self, arrived: Sequence[TurnSample], count: int, version: int, updates: int) -> int | None:
+        """How many samples will be left for an update that a new batch serves, once those that `arrived` are in and an
+        update of `count` has been made if they suffice for one; None if that update is the last of `updates`."""
+        waiting = [*self._samples, *arrived]
+        usable = [sample for sample in waiting if version - sample.version <= self._max_lag]
+        if len(usable) >= count:
+            usable, version = usable[count:], version + 1
+        if version >= updates:
+            return None
+        return sum(version - sample.version <= self._max_lag for sample in usable)
 
     def take(self, count: int, version: int) -> list[TurnSample] | None:
         """The oldest `count` usable samples, or None if there are not enough yet."""
@@ -78,5 +98,6 @@ class SampleBuffer:
         taken = usable[:count] if len(usable) >= count else []
         self._samples = deque(usable[len(taken) :])
         self.ledger.trained += len(taken)
+        self.ledger.trained_tokens += sum(len(sample.token_ids) for sample in taken)
         self.ledger.check(len(self._samples))
         return taken or None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from actfirst.acting import Probe, Progress
-from actfirst.records import Episode
+from actfirst.records import Episode, TurnSample
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.together import cancelled
 from actfirst.runtime.task_order import TaskOrder
@@ -17,7 +17,8 @@ class RolloutStream:
     """Completed batches in order. With `overlap`, the next batch starts when one is handed out.
 
     `delivered` is the cursor: batches under way when a run dies are rolled out again. `probe` is what the method's
-    depth rule learnt from the batches so far. `buffered` says how many samples are still to be trained on.
+    depth rule learnt from the batches so far. `outlook` says, of the samples that have just arrived and those before,
+    how many will still be there for the batch that starts now; None if no update will need it.
     """
 
     def __init__(
@@ -31,14 +32,14 @@ class RolloutStream:
         expected_contexts: float = 0.0,
         probe: Probe | None = None,
         on_episode: Callable[[Episode], None] | None = None,
-        buffered: Callable[[], int] = lambda: 0,
+        outlook: Callable[[Sequence[TurnSample]], int | None] = lambda arrived: 0,
     ) -> None:
         self._collector = collector
         self._order = order
         self._progress = progress
         self._overlap = overlap
         self._on_episode = on_episode
-        self._buffered = buffered
+        self._outlook = outlook
         self._ahead: asyncio.Task[RolloutBatch] | None = None
         self.delivered = delivered
         self.expected_contexts = expected_contexts
@@ -46,7 +47,7 @@ class RolloutStream:
 
     async def next(self) -> RolloutBatch:
         """The next completed batch."""
-        ahead = self._ahead or self._start(self.delivered)
+        ahead = self._ahead or self._start(self.delivered, self._outlook(()) or 0)
         self._ahead = ahead
         batch = await ahead
         self._ahead = None
@@ -54,8 +55,8 @@ class RolloutStream:
         self.probe = batch.probe
         seen = float(batch.stats.contexts)
         self.expected_contexts = 0.5 * (self.expected_contexts + seen) if self.expected_contexts else seen
-        if self._overlap:
-            self._ahead = self._start(self.delivered)
+        if self._overlap and (left := self._outlook(batch.samples)) is not None:
+            self._ahead = self._start(self.delivered, left)
         return batch
 
     async def settle(self) -> None:
@@ -69,14 +70,13 @@ class RolloutStream:
             await cancelled([self._ahead])
             self._ahead = None
 
-    def _start(self, index: int) -> asyncio.Task[RolloutBatch]:
+    def _start(self, index: int, buffered: int) -> asyncio.Task[RolloutBatch]:
         work = self._collector.collect(
             index,
             self._order.batch(index),
             replace(self._progress(index), probe=self.probe),
             self.expected_contexts,
             self._on_episode,
-            # Without overlap a batch starts when the buffer cannot fill an update: what is left in it goes first.
-            buffered=0 if self._overlap else self._buffered(),
+            buffered,
         )
         return asyncio.ensure_future(work)

@@ -111,7 +111,7 @@ class Training:
 
     def receive(self, batch: RolloutBatch) -> None:
         """Take a completed rollout batch into the buffer and the run folder."""
-        self.buffer.add(batch.samples, batch.discarded)
+        self.buffer.add(batch.samples, batch.discarded, batch.stats.full_tokens)
         succeeded = sum(bool(e.final and e.final.success) for e in batch.episodes)
         line: dict[str, object] = {
             "type": "batch",

@@ -45,9 +45,14 @@ def ledger_in_words(ledger: LedgerCounts) -> str:
     """The balance of full responses."""
     reasons = {reason: count for reason, count in ledger.discarded.items() if count}
     why = f" ({', '.join(f'{reason} {count:,}' for reason, count in reasons.items())})" if reasons else ""
+    tokens = ""
+    if ledger.trained_tokens:
+        tokens = (
+            f"; {ledger.generated_tokens / ledger.trained_tokens:.2f} tokens generated per token trained on"
+        )
     return (
         f"{ledger.generated:,} generated = {ledger.trained:,} trained "
-        f"+ {sum(reasons.values()):,} discarded{why} + {ledger.buffered:,} buffered"
+        f"+ {sum(reasons.values()):,} discarded{why} + {ledger.buffered:,} buffered{tokens}"
     )
 
 
