@@ -43,6 +43,10 @@ class EngineError(ActfirstError):
     """An inference engine that failed or was asked for something it cannot do."""
 
 
+class EngineDied(EngineError):
+    """An engine that ended by a failure: another one may take its requests."""
+
+
 class TeacherError(ActfirstError):
     """A teacher that does not fit the student or cannot score."""
 

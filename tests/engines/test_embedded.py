@@ -15,7 +15,7 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from actfirst.engines.embedded.checkpoint import ModelConfig, read_checkpoint, read_weights
 from actfirst.engines.embedded.prefix_cache import BLOCK
-from actfirst.errors import EngineError
+from actfirst.errors import EngineDied, EngineError
 from actfirst.records import StopReason
 from tests.engines.contract import EngineContract, Judge, MakeEngine, close, prompts, until
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -249,12 +249,26 @@ class TestThread:
         await until(lambda: engine.stats().running == 1)
         monkeypatch.setattr(engine._loop.runner, "step", broken)
         for task in pending:
-            with pytest.raises(EngineError, match="died of MemoryError: no more of it"):
+            with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
                 await task
-        with pytest.raises(EngineError, match="died of MemoryError"):
+        with pytest.raises(EngineDied, match="died of MemoryError"):
             await engine.score([1], [2])
-        with pytest.raises(EngineError, match="died of MemoryError"):
+        with pytest.raises(EngineDied, match="died of MemoryError"):
             await engine.load_weights(read_weights(endless), 1)
+
+    async def test_weights_that_cannot_be_installed_fail_whoever_waits_for_them(
+        self, make_engine: MakeEngine, endless: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = await make_engine(endless)
+        assert isinstance(engine, EmbeddedEngine)
+
+        def broken(weights: object) -> None:
+            raise MemoryError("no more of it")
+
+        monkeypatch.setattr(engine._loop.runner, "install", broken)
+        with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
+            await asyncio.wait_for(engine.load_weights(read_weights(endless), 1), 5)
+        assert engine.version == 0
 
     async def test_an_update_that_nobody_waits_for_any_more_is_dropped(
         self, make_engine: MakeEngine, endless: Path

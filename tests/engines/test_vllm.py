@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +22,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=Import
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from actfirst.engines.vllm import VllmEngine, VllmOptions
-from actfirst.errors import EngineError
+from actfirst.errors import EngineDied, EngineError
 from actfirst.runtime.local import train
 from actfirst.tracking.run_folder import read_metrics
 from tests.engines.contract import (
@@ -29,6 +33,7 @@ from tests.engines.contract import (
     MakeEngine,
     close,
     prompts,
+    until,
 )
 from tests.support.tiny_models import make_tiny_checkpoint
 from tests.support.tiny_run import tiny_config
@@ -191,6 +196,55 @@ async def test_weights_also_change_in_a_process_of_its_own_and_in_a_compiled_mod
         assert done.version == version
         assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
         assert close(await engine.score(prompt, done.token_ids), done.logprobs, TOLERANCE)
+
+
+@pytest.mark.parametrize("waiting", ["tokens", "weights"])
+async def test_whoever_waits_for_a_process_that_is_killed_is_told(
+    make_engine: MakeEngine, qwen: Path, waiting: str
+) -> None:
+    engine = await make_engine(qwen, process="own")
+    assert isinstance(engine, VllmEngine)
+    (core,) = engine._core._engine.engine_core.resources.engine_manager.processes
+    os.kill(core.pid, signal.SIGSTOP)  # it answers no more, but it is there
+    if waiting == "tokens":
+        asked = asyncio.ensure_future(engine.generate([1, 2], Sampling(max_tokens=1000, ignore_eos=True)))
+        await until(lambda: engine.stats().running == 1)
+    else:
+        asked = asyncio.ensure_future(engine.load_weights(Judge(qwen).perturb(seed=1), 1))  # type: ignore[arg-type]
+        await asyncio.sleep(1.0)
+    assert not asked.done()
+    os.kill(core.pid, signal.SIGKILL)
+    with pytest.raises(EngineDied, match="EngineDeadError"):
+        await asyncio.wait_for(asked, 30)
+    with pytest.raises(EngineDied):
+        await engine.generate([1, 2], Sampling(max_tokens=1))
+
+
+OPEN = """
+import sys, time
+from pathlib import Path
+import psutil
+from actfirst.engines.vllm import VllmEngine, VllmOptions
+
+options = VllmOptions(process="own", enforce_eager=True, kv_cache_gib=0.1, threads=1)
+engine = VllmEngine.from_pretrained(Path(sys.argv[1]), options)
+print("children", *(child.pid for child in psutil.Process().children(recursive=True)), flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_process_outlives_the_one_that_opened_it(qwen: Path) -> None:
+    import psutil
+
+    command = [sys.executable, "-c", OPEN, str(qwen)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as opened:
+        assert opened.stdout is not None
+        line = next(line for line in opened.stdout if line.startswith("children"))
+        children = [psutil.Process(int(pid)) for pid in line.split()[1:]]
+        opened.kill()
+    assert children
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
 
 
 async def test_bfloat16_stays_near_float32(make_engine: MakeEngine, checkpoint: Path, judge: Judge) -> None:

@@ -6,20 +6,23 @@ The same rules are proven with vLLM itself in test_vllm.py, where vLLM is instal
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from actfirst.engines.base import Priority, Sampling
+from actfirst.engines.vllm.core import folder_for
 from actfirst.engines.vllm.engine import check_weights, expected_shapes
 from actfirst.engines.vllm.loop import Cancel, Close, Load, Request, StepLoop
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
-from actfirst.errors import EngineError
+from actfirst.errors import EngineDied, EngineError
 from actfirst.records import Completion, StopReason
 from tests.engines.contract import until
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -38,6 +41,8 @@ class Pretence:
     closed: bool = False
     held: threading.Event = field(default_factory=threading.Event)
     explode: Exception | None = None
+    unusable: Exception | None = None
+    unstartable: Exception | None = None
 
     def __post_init__(self) -> None:
         self.held.set()
@@ -45,6 +50,8 @@ class Pretence:
     def start(self, name: str, work: Work) -> None:
         if isinstance(work, Generating) and work.prompt == (13,):
             raise ValueError("thirteen")
+        if self.unstartable is not None:
+            raise self.unstartable
         self.started.append(name)
         self.works[name] = work
         self.left[name] = work.sampling.max_tokens if isinstance(work, Generating) else 1
@@ -74,6 +81,8 @@ class Pretence:
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         assert not self.left
+        if self.unusable is not None:
+            raise self.unusable
         self.token = int(weights["token"])
         self.installed.append(self.token)
 
@@ -212,10 +221,27 @@ async def test_an_exception_in_a_step_fails_everything_with_its_cause(bench: Mak
     it.core.explode = MemoryError("no more of it")
     it.core.held.set()
     for future in pending:
-        with pytest.raises(EngineError, match="died of MemoryError: no more of it"):
+        with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
             await future
-    with pytest.raises(EngineError, match="died of MemoryError"):
+    with pytest.raises(EngineDied, match="died of MemoryError"):
         it.generate(1)
+
+
+async def test_weights_that_cannot_be_installed_fail_whoever_waits_for_them(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.unusable = RuntimeError("a file is gone")
+    loads = [it.load(7, 4), it.load(8, 5)]
+    for load in loads:
+        with pytest.raises(EngineDied, match="died of RuntimeError: a file is gone"):
+            await asyncio.wait_for(load, 5)
+    assert it.loop.version == 3
+
+
+async def test_a_request_that_kills_the_core_as_it_starts_fails_too(bench: MakeBench) -> None:
+    it = bench(1)
+    it.core.unstartable = MemoryError("no more of it")
+    with pytest.raises(EngineDied, match="died of MemoryError"):
+        await asyncio.wait_for(it.generate(1).future, 5)
 
 
 async def test_a_closed_engine_fails_what_is_pending_and_refuses_more(bench: MakeBench) -> None:
@@ -225,8 +251,9 @@ async def test_a_closed_engine_fails_what_is_pending_and_refuses_more(bench: Mak
     await until(lambda: it.loop.stats().running == 1)
     it.loop.tell(Close())
     it.core.held.set()
-    with pytest.raises(EngineError, match="closed"):
+    with pytest.raises(EngineError, match="closed") as closed:
         await pending.future
+    assert not isinstance(closed.value, EngineDied)  # nobody else is to take it
     it.loop.thread.join(10)
     with pytest.raises(EngineError, match="closed"):
         it.generate(1)
@@ -261,6 +288,13 @@ def test_turns_are_taken_in_the_order_of_asking() -> None:
     for thread in threads:
         thread.join(10)
     assert order == [0, 1, 2, 3, 4]
+
+
+def test_weights_go_through_shared_memory_only_if_they_fit(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    assert folder_for(1000, tmp_path) == tmp_path
+    assert folder_for(free, tmp_path) is None
+    assert folder_for(1000, tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])

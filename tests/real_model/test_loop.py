@@ -59,7 +59,9 @@ def test_a_real_model_distils_itself(kind: str, smollm2: Path, tmp_path: Path) -
     assert abs(first["loss"]) < 1e-3
     assert 1e-6 < abs(second["reverse_kl"]) < 1.0
     assert math.isfinite(second["grad_norm"])
-    assert first["supervised_tokens"] < first["tokens"]  # inserted tokens are not trained on
+    # Inserted tokens are not trained on: with them, responses may be longer than what was generated.
+    generated_at_most = LIMITS["first_stage"] + LIMITS["continuation"]
+    assert 0 < first["supervised_tokens"] <= len(first["sample_ids"]) * generated_at_most
     assert summary["updates"] == 2
     assert summary["success_rate"]["after"] is not None  # type: ignore[index]
     assert any((tmp_path / "run" / "checkpoints").iterdir())

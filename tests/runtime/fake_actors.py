@@ -83,27 +83,43 @@ class FakeEngine(FakeActor):
         for event in (self.gate, self.travelled, self.started):
             event.set()
         self.answered = 0
+        self.failure: EngineError | None = None
+        self.swaps = 0
 
     async def on_start(self) -> None:
         await self.started.wait()
 
     async def on_generate(
-        self, ids: tuple[int, ...], sampling: Sampling, priority: Priority
+        self, ids: tuple[int, ...], sampling: Sampling, priority: Priority, swap: int
     ) -> tuple[Completion, EngineStats]:
         version = self.version
-        await self.gate.wait()
         if not ids:
             raise EngineError("the prompt is empty")
+        stats = await self._answer()
+        return Completion((self.number,), (-1.0,), StopReason.EOS, version), stats
+
+    async def on_score(
+        self, prompt: tuple[int, ...], tokens: tuple[int, ...], swap: int
+    ) -> tuple[tuple[float, ...], EngineStats]:
+        """The only score is the number of the engine."""
+        stats = await self._answer()
+        return (float(self.number),), stats
+
+    async def _answer(self) -> EngineStats:
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
         self.answered += 1
-        completion = Completion((self.number,), (-1.0,), StopReason.EOS, version)
-        return completion, EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
+        return EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
 
     async def on_fetch(self, references: list[Any], version: int) -> None:
         await self.travelled.wait()
         self.fetched = version
 
-    async def on_install(self, version: int) -> EngineStats:
+    async def on_install(self, version: int, swap: int) -> EngineStats:
         assert self.fetched == version
+        assert swap == self.swaps + 1
+        self.swaps = swap
         self.version = version
         return EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
 

@@ -204,3 +204,6 @@ def test_weights_by_broadcast_also_when_a_receiver_is_lost(
     assert run.engines is not None
     assert run.engines.replaced == 1
     assert run.engines.version == 5
+    assert run.learner is not None
+    assert run.learner.broadcasts >= 2  # before the loss
+    assert run.learner.broadcasts + run.learner.fallbacks >= 4  # with no engine up there is nobody to send to

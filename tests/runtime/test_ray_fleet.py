@@ -13,8 +13,8 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ObjectLostError
 
-from actfirst.engines.base import Sampling
-from actfirst.errors import EngineError, LearnerLost
+from actfirst.engines.base import EngineStats, Sampling
+from actfirst.errors import EngineDied, EngineError, LearnerLost
 from actfirst.runtime.ray.fleet import Fleet
 from actfirst.runtime.ray.publish import Stored, StoredWeights
 from tests.runtime.fake_actors import FakeEngine, FakeRay, fake_ray
@@ -49,8 +49,10 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def ask(fleet: Fleet) -> asyncio.Task[int]:
+    """The number of the engine that answers. Scores, because their place depends on the load alone."""
+
     async def number() -> int:
-        return (await fleet.generate([1, 2], SAMPLING)).token_ids[0]
+        return int((await fleet.score([1, 2], [3]))[0])
 
     return asyncio.ensure_future(number())
 
@@ -70,6 +72,39 @@ async def test_a_request_goes_to_the_engine_with_the_fewest_under_way(fleet: Fle
     first.gate.set()
     assert sorted(await asyncio.gather(*asked)) == [0, 0, 1, 1, 1]
     assert fleet.stats().requests == 5
+
+
+async def test_prompts_that_begin_alike_meet_on_one_engine_until_it_is_much_busier(fleet: Fleet) -> None:
+    for engine in FakeEngine.made:
+        engine.gate.clear()
+    beginning = tuple(range(128))
+    asked = []
+    for last in range(8):
+        asked.append(asyncio.ensure_future(fleet.generate([*beginning, last], SAMPLING)))
+        await settled()
+    for engine in FakeEngine.made:
+        engine.gate.set()
+    numbers = [(await task).token_ids[0] for task in asked]
+    usual = numbers[0]
+    # Five more than none are too many; then both get one in turn.
+    assert [number == usual for number in numbers] == [True] * 5 + [False, True, False]
+
+
+async def test_prompts_that_begin_otherwise_are_spread(fleet: Fleet) -> None:
+    numbers = [(await fleet.generate([first] * 128, SAMPLING)).token_ids[0] for first in range(20)]
+    again = [(await fleet.generate([first] * 128 + [7], SAMPLING)).token_ids[0] for first in range(20)]
+    assert set(numbers) == {0, 1}
+    assert numbers == again
+
+
+async def test_an_engine_that_does_not_answer_in_time_is_replaced(fake_ray: FakeRay) -> None:
+    fleet = Fleet("engine", 1, 0, FakeEngine, request_seconds=0.05)
+    await fleet.open()
+    FakeEngine.made[0].gate.clear()
+    assert await asyncio.wait_for(ask(fleet), 5) == 1
+    assert FakeEngine.made[0].dead.is_set()
+    assert fleet.replaced == 1
+    await fleet.close()
 
 
 async def test_requests_of_a_lost_engine_are_made_again_and_it_is_replaced(fleet: Fleet) -> None:
@@ -105,13 +140,52 @@ async def test_without_any_engine_a_request_waits_for_the_next_one(fake_ray: Fak
 
 async def test_a_request_that_kills_every_engine_is_given_up(fake_ray: FakeRay) -> None:
     class Mortal(FakeEngine):
-        async def on_generate(self, *_: object) -> None:  # type: ignore[override]
+        async def on_score(self, *_: object) -> None:  # type: ignore[override]
             self.die()
             await asyncio.sleep(1)
 
     fleet = Fleet("engine", 1, 0, Mortal)
     await fleet.open()
     with pytest.raises(EngineError, match="a request lost 4 engines"):
+        await ask(fleet)
+    await fleet.close()
+
+
+async def test_an_engine_that_ended_by_a_failure_is_replaced_though_its_process_lives(
+    fleet: Fleet,
+) -> None:
+    FakeEngine.made[0].failure = EngineDied("the engine died of MemoryError")
+    assert 0 not in await asyncio.gather(*(ask(fleet) for _ in range(4)))
+    await until(lambda: len(fleet.actors) == 2)
+    assert FakeEngine.made[0].dead.is_set()
+    assert fleet.replaced == 1
+
+
+async def test_an_engine_that_dies_of_new_weights_is_replaced(fake_ray: FakeRay) -> None:
+    class Delicate(FakeEngine):
+        async def on_install(self, version: int, swap: int) -> EngineStats:
+            if self.number == 0:
+                raise EngineDied("the engine died of MemoryError")
+            return await super().on_install(version, swap)
+
+    fleet = Fleet("engine", 1, 0, Delicate)
+    await fleet.open()
+    await fleet.load_weights(WEIGHTS, 1)
+    await until(lambda: fleet.replaced == 1)
+    assert (await fleet.generate([1], SAMPLING)).version == 1
+    await fleet.close()
+
+
+async def test_weights_that_every_engine_dies_of_end_the_fleet(fake_ray: FakeRay) -> None:
+    class Doomed(FakeEngine):
+        async def on_install(self, version: int, swap: int) -> EngineStats:
+            raise EngineDied("the engine died of MemoryError")
+
+    fleet = Fleet("engine", 1, 0, Doomed)
+    await fleet.open()
+    await fleet.load_weights(WEIGHTS, 1)
+    await until(lambda: fleet.replaced == 1)
+    with pytest.raises(EngineError, match="could not be started in 3 attempts: the engine died of MemoryError"):
         await ask(fleet)
     await fleet.close()
 

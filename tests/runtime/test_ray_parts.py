@@ -13,10 +13,13 @@ import torch
 pytest.importorskip("ray")
 
 from actfirst.config.load import resolve
+from actfirst.config.models import EngineSection
+from actfirst.engines.base import EngineStats
 from actfirst.errors import ConfigError, EngineError, EnvironmentFailure, LearnerLost, UpdateError
 from actfirst.records import Observation, Task, UpdateStats
 from actfirst.runtime.ray import learner as learner_module
 from actfirst.runtime.ray.cluster import Demands, check_room
+from actfirst.runtime.ray.engine_actor import EngineActor
 from actfirst.runtime.ray.environments import RayPool
 from actfirst.runtime.ray.learner import RayLearner
 from actfirst.runtime.ray.publish import Stored
@@ -53,15 +56,22 @@ class FakeRank(FakeActor):
     async def on_publish(self, dtype: str) -> Stored:
         return Stored(self.version, [dtype] if self.rank == 0 else [])
 
+    async def on_entries(self) -> tuple[()]:
+        return ()
 
-def make_learner(ranks: int) -> tuple[RayLearner, list[FakeRank]]:
+    async def on_join(self, *_: object) -> None: ...
+
+    async def on_broadcast(self, dtype: str) -> None: ...
+
+
+def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]]:
     made: list[FakeRank] = []
 
     def start(rank: int, of: int) -> FakeRank:
         made.append(FakeRank(rank, of))
         return made[-1]
 
-    config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}"])
+    config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}", *settings])
     return RayLearner(config, Path("checkpoints"), start), made
 
 
@@ -89,10 +99,42 @@ async def test_a_rank_that_fails_alone_ends_the_others(
 ) -> None:
     monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
     learner, ranks = make_learner(2)
-    ranks[0].failure, ranks[1].hangs = EngineError("out of memory"), True
-    with pytest.raises(EngineError, match="out of memory"):
+    ranks[0].failure, ranks[1].hangs = UpdateError("the gradient is not finite"), True
+    with pytest.raises(UpdateError, match="not finite"):
         await asyncio.wait_for(learner.update([]), 5)
     assert all(rank.dead.is_set() for rank in ranks)
+
+
+async def test_a_rank_that_breaks_alone_is_a_lost_one(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
+    learner, ranks = make_learner(2)
+    ranks[0].failure, ranks[1].hangs = EngineError("out of memory"), True
+    with pytest.raises(LearnerLost, match="after update 0: out of memory"):
+        await asyncio.wait_for(learner.update([]), 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
+async def test_a_rank_that_hears_of_the_loss_of_another_first_is_not_the_reason(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    ranks[0].failure, ranks[1].hangs = EngineError("connection closed by peer"), True
+    updating = asyncio.ensure_future(learner.update([]))
+    await asyncio.sleep(0.1)
+    assert not updating.done()
+    ranks[1].die()
+    with pytest.raises(LearnerLost, match="after update 0"):
+        await asyncio.wait_for(updating, 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
+async def test_what_all_ranks_refuse_is_no_loss(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    for rank in ranks:
+        rank.failure = EngineError("no such file")
+    with pytest.raises(EngineError, match="no such file"):
+        await learner.update([])
+    assert not any(rank.dead.is_set() for rank in ranks)
 
 
 async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:
@@ -103,6 +145,41 @@ async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:
     assert not ranks[0].dead.is_set()
 
 
+class Versioned:
+    """An engine whose swaps end when `gate` is open; a score is the version that made it."""
+
+    def __init__(self) -> None:
+        self.version, self.gate = 0, asyncio.Event()
+
+    async def score(self, prompt: object, tokens: object) -> tuple[float, ...]:
+        return (float(self.version),)
+
+    async def load_weights(self, weights: object, version: int) -> None:
+        await self.gate.wait()
+        self.version = version
+
+    def stats(self) -> EngineStats:
+        return EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
+
+
+async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_announced() -> None:
+    """Whatever the order in which Ray starts the calls."""
+    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"), 0)
+    actor._engine = engine  # type: ignore[assignment]
+    await actor.fetch([], 7)
+    await actor.fetch([], 8)
+    asked = [asyncio.ensure_future(actor.score([1], [2], swap)) for swap in (2, 1, 0)]
+    swaps = [asyncio.ensure_future(actor.install(8, 2)), asyncio.ensure_future(actor.install(7, 1))]
+    await asyncio.sleep(0.01)
+    assert [task.done() for task in asked] == [False, False, True]
+    engine.gate.set()
+    await asyncio.gather(*swaps)
+    assert engine.version == 8
+    scores = [(await task)[0][0] for task in asked]
+    assert (scores[0], scores[2]) == (8.0, 0.0)
+    assert scores[1] in (7.0, 8.0)  # never older than what was announced before it
+
+
 async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: FakeRay) -> None:
     """An engine that comes late may get newer weights than those that were announced; it must know."""
     learner, ranks = make_learner(2)
@@ -111,6 +188,34 @@ async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: Fak
         rank.version = 7
     (delivered,) = await weights.deliver_late([engine := FakeEngine()], 6)  # type: ignore[attr-defined]
     assert delivered == engine.fetched == 7
+
+
+class Receiver(FakeEngine):
+    """Takes part in broadcasts, unless it is `broken`."""
+
+    broken = False
+
+    async def on_join(self, *_: object) -> None: ...
+
+    async def on_receive(self, entries: object, dtype: str, version: int) -> None:
+        if self.broken:
+            raise EngineError("connection closed by peer")
+        self.fetched = version
+
+
+async def test_broadcasts_and_what_went_through_the_store_instead_are_counted(
+    fake_ray: FakeRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner, _ = make_learner(1, "runtime.weight_sync=collective")
+    engine = Receiver()
+    assert await learner.weights().deliver([engine], 0) == [0]
+    assert (learner.broadcasts, learner.fallbacks) == (1, 0)
+    engine.broken = True
+    for _ in range(2):
+        assert await learner.weights().deliver([engine], 0) == [0]
+    assert (learner.broadcasts, learner.fallbacks) == (1, 2)
+    assert learner.first_fallback == "connection closed by peer"
+    assert caplog.text.count("connection closed by peer") == 1
 
 
 class FakeWorker(FakeActor):

@@ -386,6 +386,9 @@ class RuntimeSection(Section):
         description="how weights reach engines: Ray's object store, or a broadcast between processes; auto: a "
         "broadcast where learner and engines have GPUs",
     )
+    request_seconds: Seconds = Field(
+        1800.0, description="a request that takes longer, queueing included, counts as lost with its engine"
+    )
     restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
     object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
 

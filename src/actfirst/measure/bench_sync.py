@@ -196,6 +196,11 @@ async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingL
     try:
         await asyncio.gather(engines.open(), learner.open(folder, None))
         yield _OnRay(learner), engines
+        if learner.fallbacks:
+            raise EngineError(
+                f"{learner.fallbacks} broadcasts failed and went through the object store, so this timed something "
+                f"else ({learner.first_fallback}); mend that, or set runtime.weight_sync=store"
+            )
     finally:
         await engines.close()
         await learner.close()

@@ -19,7 +19,7 @@ import torch
 
 from actfirst.engines.embedded.runner import Runner
 from actfirst.engines.embedded.sequence import Generation, Sequence
-from actfirst.errors import EngineError
+from actfirst.errors import EngineDied, EngineError
 from actfirst.records import Completion
 
 
@@ -57,7 +57,7 @@ class StepLoop:
         self._loads: list[Load] = []
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._failure: str | None = None
+        self._failure: EngineError | None = None
         self.thread = threading.Thread(target=self._run, name="embedded-engine", daemon=True)
         self.thread.start()
 
@@ -65,7 +65,7 @@ class StepLoop:
         """Called from outside. Raises EngineError when nobody is there any more to take the message."""
         with self._lock:
             if self._failure is not None:
-                raise EngineError(self._failure)
+                raise _again(self._failure)
             self.accepted += isinstance(message, Sequence)
             self._inbox.put(message)
 
@@ -74,7 +74,7 @@ class StepLoop:
         self._inbox.put(message)
 
     def _run(self) -> None:
-        failure = "the engine is closed"
+        failure = EngineError("the engine is closed")
         try:
             torch.set_num_threads(self._threads)
             with torch.inference_mode():
@@ -83,7 +83,7 @@ class StepLoop:
                     if self._scheduler.begun or (self._scheduler.waiting and not self._loads):
                         self._settle(self.runner.step(admit=not self._loads))
         except BaseException as error:  # the thread's last act is to tell everybody
-            failure = f"the engine died of {type(error).__name__}: {error}"
+            failure = EngineDied(f"the engine died of {type(error).__name__}: {error}")
         self._fail_all(failure)
 
     def _receive(self) -> bool:
@@ -105,11 +105,12 @@ class StepLoop:
 
     def _swap_weights(self) -> None:
         while self._loads and not self._scheduler.begun:
-            load = self._loads.pop(0)
+            load = self._loads[0]  # it stays listed until it is done: a failure on the way must find its future
             if not load.future.cancelled():
                 self.runner.install(load.weights)
                 self.version = load.version
                 _resolve([(load.future, None)])
+            self._loads.pop(0)
 
     def _settle(self, ended: Iterable[Sequence]) -> None:
         results = [(sequence.future, self._outcome(sequence)) for sequence in ended]
@@ -124,7 +125,7 @@ class StepLoop:
             return Completion(tuple(sequence.tokens), logprobs, sequence.stop_reason, self.version)
         return logprobs
 
-    def _fail_all(self, failure: str) -> None:
+    def _fail_all(self, failure: EngineError) -> None:
         with self._lock:
             self._failure = failure
             pending: list[Sequence | Load] = [*self._scheduler.sequences(), *self._loads]
@@ -132,7 +133,12 @@ class StepLoop:
                 message = self._inbox.get()
                 if isinstance(message, Sequence | Load):
                     pending.append(message)
-        _resolve([(item.future, EngineError(failure)) for item in pending])
+        _resolve([(item.future, _again(failure)) for item in pending])
+
+
+def _again(failure: EngineError) -> EngineError:
+    """The same failure for one more caller: an exception that is raised twice collects both their traces."""
+    return type(failure)(*failure.args)
 
 
 def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:

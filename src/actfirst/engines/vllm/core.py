@@ -1,4 +1,4 @@
-"""The only module that calls vLLM (0.32): its LLMEngine, stepped by our thread, in this process or in its own.
+"""The module that calls vLLM (0.32): its LLMEngine, stepped by our thread, in this process or in its own.
 
 `AsyncLLM` is not used: it cannot run inside this process (vLLM refuses), and with our own admission it would add
 a second event loop without adding anything. In this process vLLM changes global state; that is undone here.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 
 from actfirst.engines.vllm.turns import Turns
+from actfirst.engines.vllm.watch import watch
 from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
 from actfirst.errors import EngineError
 from actfirst.records import StopReason
@@ -68,6 +70,10 @@ class VllmCore:
         with self._turns, _undone(options.own_process), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about vLLM's use of torch
             self._engine = _open(folder, options)
+            self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+        if options.own_process:
+            watch(self._engine.engine_core)
+            self._engine.collective_rpc("end_with", args=(os.getpid(),))
         config = self._engine.model_config
         self.max_positions = int(config.max_model_len)
         self.vocab_size = int(config.get_vocab_size())
@@ -96,10 +102,12 @@ class VllmCore:
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         with self._turns, self._eager():
+            self._engine.collective_rpc("start_weight_update")
             if self._options.own_process:
-                self._install_by_file(weights)
+                self._send_by_file(weights)
             else:
-                self._engine.collective_rpc("install_tensors", args=(list(weights.items()),))
+                self._send({"tensors": list(weights.items())})
+            self._engine.collective_rpc("finish_weight_update")
             if not self._engine.reset_prefix_cache():
                 raise EngineError("vLLM did not empty its prefix cache: it would serve keys of the old weights")
 
@@ -107,15 +115,20 @@ class VllmCore:
         with self._turns:
             self._engine.engine_core.shutdown()
 
-    def _install_by_file(self, weights: Mapping[str, torch.Tensor]) -> None:
+    def _send(self, update: Mapping[str, object]) -> None:
+        """`update` is `worker.NewWeights`, as vLLM wants it."""
+        self._engine.collective_rpc("update_weights", kwargs={"update_info": dict(update)})
+
+    def _send_by_file(self, weights: Mapping[str, torch.Tensor]) -> None:
         from safetensors.torch import save_file
 
         # Tied weights share memory, which the file format refuses: each tensor is written for itself.
         plain = {name: tensor.detach().cpu().clone() for name, tensor in weights.items()}
-        with tempfile.TemporaryDirectory(dir=_SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None) as folder:
+        size = sum(tensor.nbytes for tensor in plain.values())
+        with tempfile.TemporaryDirectory(dir=folder_for(size)) as folder:
             path = str(Path(folder) / "weights.safetensors")
             save_file(plain, path)
-            self._engine.collective_rpc("install_file", args=(path,))
+            self._send({"path": path})
 
     def _eager(self) -> AbstractContextManager[object]:
         """vLLM compiles a helper at its first use even with enforce_eager, which takes 10 to 40 s on a CPU."""
@@ -165,6 +178,11 @@ class VllmCore:
         )
 
 
+def folder_for(size: int, memory: Path = _SHARED_MEMORY) -> Path | None:
+    """Shared memory if it has room for so many bytes (containers often give it 64 MB), else None: the usual place."""
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 1.2 * size else None
+
+
 def eos_ids(folder: Path) -> tuple[int, ...]:
     """Every id that some file of the checkpoint calls end of sequence, as the embedded engine has it."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
@@ -204,6 +222,7 @@ def _import() -> None:
 def _open(folder: Path, options: CoreOptions) -> Any:
     _import()
     from vllm import EngineArgs
+    from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
     from vllm.v1.engine.llm_engine import LLMEngine
     from vllm.v1.executor import Executor
@@ -228,7 +247,8 @@ def _open(folder: Path, options: CoreOptions) -> Any:
         distributed_executor_backend=None if options.own_process else "uni",
         scheduling_policy="priority",
         logprobs_mode="processed_logprobs",
-        worker_extension_cls="actfirst.engines.vllm.worker.WeightInstaller",
+        worker_extension_cls="actfirst.engines.vllm.worker.Extension",
+        weight_transfer_config=WeightTransferConfig(backend="actfirst"),  # `worker` makes it known to vLLM
         generation_config="vllm",  # sampling comes from the request alone, never from the checkpoint
         use_tqdm_on_load=False,
         disable_log_stats=True,

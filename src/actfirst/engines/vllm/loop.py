@@ -23,7 +23,7 @@ import torch
 
 from actfirst.engines.base import EngineStats, Priority
 from actfirst.engines.vllm.work import Core, Finished, Generating, Scoring, Work
-from actfirst.errors import EngineError
+from actfirst.errors import EngineDied, EngineError
 from actfirst.records import Completion
 
 
@@ -90,7 +90,7 @@ class StepLoop:
         self._loads: list[Load] = []
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._failure: str | None = None
+        self._failure: EngineError | None = None
         self.thread = threading.Thread(target=self._run, name="vllm-engine", daemon=True)
         self.thread.start()
 
@@ -98,7 +98,7 @@ class StepLoop:
         """Called from outside. Raises EngineError when nobody is there any more to take the message."""
         with self._lock:
             if self._failure is not None:
-                raise EngineError(self._failure)
+                raise _again(self._failure)
             self._accepted += isinstance(message, Request)
             self._inbox.put(message)
 
@@ -127,7 +127,7 @@ class StepLoop:
         )
 
     def _run(self) -> None:
-        failure = "the engine is closed"
+        failure = EngineError("the engine is closed")
         try:
             self._prepare()
             while self._receive():
@@ -136,7 +136,7 @@ class StepLoop:
                 if self._running:
                     self._step()
         except BaseException as error:  # the thread's last act is to tell everybody
-            failure = f"the engine died of {type(error).__name__}: {error}"
+            failure = EngineDied(f"the engine died of {type(error).__name__}: {error}")
         self._fail_all(failure)
         self._core.close()
 
@@ -173,23 +173,24 @@ class StepLoop:
 
     def _swap_weights(self) -> None:
         while self._loads and not self._running:
-            load = self._loads.pop(0)
+            load = self._loads[0]  # it stays listed until it is done: a failure on the way must find its future
             if not load.future.cancelled():
                 self._core.install(load.weights)
                 self.version = load.version
                 _resolve([(load.future, None)])
+            self._loads.pop(0)
 
     def _admit(self) -> None:
         while self._waiting and not self._loads and len(self._running) < self._cap:
             *_, request = heapq.heappop(self._waiting)
             request.admitted = time.monotonic()
+            self._running[request.name] = request  # before it starts: a failure on the way must find its future
             try:
                 self._core.start(request.name, request.work)
             except ValueError as error:  # vLLM refuses this one
+                del self._running[request.name]
                 self._counters.ended += 1
                 _resolve([(request.future, EngineError(f"vLLM refuses the request: {error}"))])
-            else:
-                self._running[request.name] = request
 
     def _step(self) -> None:
         began = time.monotonic()
@@ -224,7 +225,7 @@ class StepLoop:
             return Completion(done.tokens, done.logprobs, done.stop_reason, self.version)
         return done.logprobs
 
-    def _fail_all(self, failure: str) -> None:
+    def _fail_all(self, failure: EngineError) -> None:
         with self._lock:
             self._failure = failure
             pending: list[Request | Load] = [*self._running.values(), *self._loads]
@@ -235,7 +236,13 @@ class StepLoop:
                     pending.append(message)
             self._running.clear()
             self._waiting.clear()
-        _resolve([(item.future, EngineError(failure)) for item in pending])
+            self._loads.clear()
+        _resolve([(item.future, _again(failure)) for item in pending])
+
+
+def _again(failure: EngineError) -> EngineError:
+    """The same failure for one more caller: an exception that is raised twice collects both their traces."""
+    return type(failure)(*failure.args)
 
 
 def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -1,43 +1,113 @@
-"""What runs inside vLLM's workers when weights change: vLLM's own reload, and what that leaves undone on a CPU.
+"""What runs inside vLLM's workers: a backend for vLLM's weight transfer, and a watch over the process that opened it.
 
-vLLM mixes `WeightInstaller` into its worker class (`worker_extension_cls`), in whichever process the worker lives.
+vLLM imports this module in each worker, in whichever process that lives, because `Extension` is mixed into its worker
+class (`worker_extension_cls`); the import makes the backend known there.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
 
 if TYPE_CHECKING:
     import torch
 
+BACKEND = "actfirst"
 
-class WeightInstaller:
-    """Two methods for `collective_rpc`. `model_runner` is the worker's."""
 
-    model_runner: Any
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """What both sides agree on before the first update."""
 
-    def install_tensors(self, weights: list[tuple[str, torch.Tensor]]) -> None:
-        """For a worker in the caller's process: tensors are handed over as they are."""
-        self._install(weights)
 
-    def install_file(self, path: str) -> None:
-        """For a worker in another process on the same machine: from a safetensors file."""
-        from safetensors import safe_open
+@dataclass(frozen=True, slots=True)
+class NewWeights:
+    """Tensors of the worker's own process, or a safetensors file on its machine."""
 
-        with safe_open(path, framework="pt") as tensors:
-            self._install((name, tensors.get_tensor(name)) for name in tensors.keys())  # noqa: SIM118
+    tensors: list[tuple[str, torch.Tensor]] | None = None
+    path: str | None = None
 
-    def _install(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        self.model_runner.reload_weights(weights_iterator=weights)
-        repack_head(self.model_runner.get_model())
+
+class HandOver(WeightTransferEngine):  # type: ignore[misc]  # vLLM's classes are not looked at
+    """Weights that are handed over on one machine. vLLM's own backends (NCCL, CUDA IPC) all need GPUs."""
+
+    init_info_cls = Nothing
+    update_info_cls = NewWeights
+
+    def init_transfer_engine(self, init_info: Nothing) -> None:
+        """There is nothing to connect."""
+
+    def start_weight_update(self) -> None:
+        from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+
+        initialize_layerwise_reload(self.model)
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        """As in vLLM, but without an accelerator there is none to wait for (vLLM's would fail)."""
+        import torch
+
+        self.receive_weights(self.parse_update_info(update_info))
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+
+    def receive_weights(self, update_info: NewWeights) -> None:
+        if update_info.path is None:
+            self.model.load_weights(update_info.tensors)
+        else:
+            self.model.load_weights(_read(update_info.path))
+
+    def finish_weight_update(self) -> None:
+        from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+        finalize_layerwise_reload(self.model, self.model_config)
+        repack_head(self.model)
+
+    def shutdown(self) -> None:
+        """There is nothing to disconnect."""
+
+
+WeightTransferEngineFactory.register_engine(BACKEND, HandOver)
+
+
+class Extension:
+    """A method for `collective_rpc`."""
+
+    def end_with(self, pid: int) -> None:
+        """End this process when that one is gone: killed, it could not say goodbye, and the GPU would stay taken."""
+        threading.Thread(target=_end_with, args=(pid,), name="end-with-parent", daemon=True).start()
+
+
+def _end_with(pid: int) -> None:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(1.0)
+    except psutil.NoSuchProcess:
+        pass
+    os._exit(1)
+
+
+def _read(path: str) -> Iterable[tuple[str, torch.Tensor]]:
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as tensors:
+        for name in tensors.keys():  # noqa: SIM118 (it is no mapping)
+            yield name, tensors.get_tensor(name)
 
 
 def repack_head(model: Any) -> None:
     """On a CPU, pack the output matrix again.
 
-    There vLLM computes with a packed copy of it, made when the model is loaded. With tied embeddings `reload_weights`
-    does not renew the copy, and says so in a warning only: every log-prob would be wrong from then on.
+    There vLLM computes with a packed copy of it, made when the model is loaded. With tied embeddings an update does
+    not renew the copy, and vLLM says so in a warning only: every log-prob would be wrong from then on.
     """
     from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
     from vllm.platforms import current_platform

@@ -1,9 +1,10 @@
 """Several engine actors behind the contract of engines/base.py.
 
-A request goes to the engine with the fewest of ours under way. An engine that is lost is replaced, and its requests
-are made again elsewhere: with a seed, the result is the same. New weights travel while engines go on with the old
-ones; `load_weights` returns when all have arrived, and every request made after that runs on them. Engines finish
-what they were doing before they swap, and nobody waits for that.
+A request goes to the engine with the fewest of ours under way; prompts that begin alike go to the same one while it is
+not much busier than others, because it has their keys and values. An engine that is lost is replaced, and its requests
+are made again elsewhere: with a seed, the result is the same. One that does not answer in time counts as lost. New
+weights travel while engines go on with the old ones; `load_weights` returns when all have arrived, and every request
+made after that runs on them. Engines finish what they were doing before they swap, and nobody waits for that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from actfirst.engines.base import EngineStats, Priority, Sampling
-from actfirst.errors import EngineError, LearnerLost
+from actfirst.errors import EngineDied, EngineError, LearnerLost
 from actfirst.records import Completion
 from actfirst.rollout.together import cancelled
 from actfirst.runtime.ray.calls import Lost, end, finished
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 _LOST_AT_MOST = 4
 _STARTS_AT_MOST = 3
 
+# The process is gone, its engine has ended by a failure, or it does not answer: either way another one takes over.
+_GONE = (Lost, EngineDied, TimeoutError)
+# The fast and the full prompt of a turn begin alike, and so do those of the turns before and after. How many tokens of
+# the beginning decide where they meet, and how many requests more that engine may have than the least loaded one.
+_BEGINNING = 128
+_BUSIER_AT_MOST = 4
+
 _NOTHING = EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
 
 
@@ -38,6 +46,7 @@ class _Slot:
     actor: Any = None
     ready: bool = False
     under_way: int = 0
+    swaps: int = 0  # installs that were announced to the actor
     stats: EngineStats = _NOTHING
 
 
@@ -51,11 +60,18 @@ class Fleet:
     """`start` makes an actor; it is called again for every replacement."""
 
     def __init__(
-        self, name: str, count: int, version: int, start: Callable[[], Any], capacity: int = 256
+        self,
+        name: str,
+        count: int,
+        version: int,
+        start: Callable[[], Any],
+        capacity: int = 256,
+        request_seconds: float = 1800.0,
     ) -> None:
         """`capacity` is how many requests one engine runs at a time; the engine itself sees to that."""
         self._name = name
         self._capacity = capacity
+        self._request_seconds = request_seconds
         self._version = version
         self._start = start
         self._slots = [_Slot(number) for number in range(count)]
@@ -85,12 +101,16 @@ class Fleet:
         self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority = Priority.FULL
     ) -> Completion:
         ids = tuple(prompt_ids)
-        completion: Completion = await self._ask(lambda actor: actor.generate.remote(ids, sampling, priority))
+        completion: Completion = await self._ask(
+            lambda slot: slot.actor.generate.remote(ids, sampling, priority, slot.swaps), ids[:_BEGINNING]
+        )
         return completion
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
         prompt, tokens = tuple(prompt_ids), tuple(token_ids)
-        logprobs: tuple[float, ...] = await self._ask(lambda actor: actor.score.remote(prompt, tokens))
+        logprobs: tuple[float, ...] = await self._ask(
+            lambda slot: slot.actor.score.remote(prompt, tokens, slot.swaps)
+        )
         return logprobs
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
@@ -108,7 +128,7 @@ class Fleet:
             if delivered is None:
                 self._lose(slot, actor)
             elif slot.actor is actor:
-                self._begin(self._installed(slot, actor, actor.install.remote(delivered)))
+                self._begin(self._installed(slot, actor, _install(slot, delivered)))
 
     def stats(self) -> EngineStats:
         """Sums over engines, also over those that are gone; counters are as of each engine's last answer."""
@@ -129,17 +149,18 @@ class Fleet:
                 end(slot.actor)
             slot.actor, slot.ready = None, False
 
-    async def _ask(self, send: Callable[[Any], Any]) -> Any:
+    async def _ask(self, send: Callable[[_Slot], Any], beginning: tuple[int, ...] = ()) -> Any:
         for _ in range(_LOST_AT_MOST):
-            slot = await self._choose()
+            slot = await self._choose(beginning)
             actor = slot.actor
             slot.under_way += 1
             try:
-                answer, stats = await finished(send(actor))
+                async with asyncio.timeout(self._request_seconds):
+                    answer, stats = await finished(send(slot))
                 if slot.actor is actor:
                     slot.stats = stats
                 return answer
-            except Lost:
+            except _GONE:
                 self._lose(slot, actor)
             finally:
                 slot.under_way -= 1
@@ -147,15 +168,17 @@ class Fleet:
             f"a request lost {_LOST_AT_MOST} {self._name}s, one after the other; it is not made again"
         )
 
-    async def _choose(self) -> _Slot:
-        """The least loaded engine that is up; waits for one if there is none."""
+    async def _choose(self, beginning: tuple[int, ...] = ()) -> _Slot:
+        """The engine for prompts that begin so, or the least loaded one; waits for one if none is up."""
         async with self._changed:
             while True:
                 if self._failure is not None:
                     raise EngineError(self._failure)
                 ready = [slot for slot in self._slots if slot.ready]
                 if ready:
-                    return min(ready, key=lambda slot: slot.under_way)
+                    least = min(ready, key=lambda slot: slot.under_way)
+                    usual = ready[hash(beginning) % len(ready)] if beginning else least
+                    return usual if usual.under_way <= least.under_way + _BUSIER_AT_MOST else least
                 await self._changed.wait()
 
     def _lose(self, slot: _Slot, actor: Any) -> None:
@@ -172,10 +195,11 @@ class Fleet:
         """Start an engine for the slot; one that is lost on the way is replaced a few times."""
         for attempt in range(1, _STARTS_AT_MOST + 1):
             actor = slot.actor = self._start()
+            slot.swaps = 0
             try:
                 await self._bring_up(slot, actor)
                 return
-            except Lost as error:
+            except _GONE as error:
                 end(actor)
                 failure = f"a {self._name} could not be started in {attempt} attempts: {error}"
             except EngineError as error:
@@ -202,7 +226,7 @@ class Fleet:
                 continue
             if delivered is None:
                 raise Lost("it was lost while it took the weights")
-            await finished(actor.install.remote(delivered))
+            await finished(_install(slot, delivered))
             installed = published
 
     async def _other_weights(self, than: _Published) -> None:
@@ -212,7 +236,7 @@ class Fleet:
     async def _installed(self, slot: _Slot, actor: Any, call: Any) -> None:
         try:
             stats = await finished(call)
-        except Lost:
+        except _GONE:
             self._lose(slot, actor)
         except EngineError as error:
             await self._fail(f"a {self._name} did not take the weights of update {self._version}: {error}")
@@ -229,6 +253,12 @@ class Fleet:
         task = asyncio.ensure_future(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+def _install(slot: _Slot, version: int) -> Any:
+    """Announce a swap. Ray may start calls in another order than they were made in, so swaps are numbered."""
+    slot.swaps += 1
+    return slot.actor.install.remote(version, slot.swaps)
 
 
 def _sum(one: EngineStats, other: EngineStats) -> EngineStats:

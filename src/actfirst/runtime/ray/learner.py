@@ -7,6 +7,7 @@ takes the run back to its last checkpoint. One rank is a plain `Learner`; severa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ from actfirst.runtime.ray.calls import Lost, end, finished
 from actfirst.runtime.ray.publish import Stored, StoredWeights, arrived
 from actfirst.runtime.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
 
+_LOG = logging.getLogger(__name__)
 _PATIENCE = 30.0
-"""Seconds in which ranks that refuse the same thing all say so."""
+"""Seconds in which ranks that refuse the same thing all say so, and in which Ray notices that one is dead."""
 
 
 class RankActor:
@@ -127,6 +129,9 @@ class RayLearner:
         self._ranks = [start(rank, self._settings.learners) for rank in range(self._settings.learners)]
         self._members: list[Any] = []
         self._entries: tuple[Entry, ...] = ()
+        self.broadcasts = 0
+        self.fallbacks = 0
+        self.first_fallback = ""
         self.version = 0
 
     @property
@@ -175,12 +180,21 @@ class RayLearner:
                 await self._regroup(actors)
             sent = self._all([rank.broadcast.remote(self._dtype) for rank in self._ranks])
             received = [actor.receive.remote(self._entries, self._dtype, version) for actor in actors]
-            there = await together([sent, *map(arrived, received)])
-        except EngineError:  # a member found the group broken
-            there = [False]
-        if not all(there):
+            reason = "" if all(await together([sent, *map(arrived, received)])) else "a receiver was lost"
+        except EngineError as error:  # a member found the group broken
+            reason = str(error) or type(error).__name__
+        if reason:
             self._members = []
-        return all(there)
+            self._count_fallback(reason)
+        else:
+            self.broadcasts += 1
+        return not reason
+
+    def _count_fallback(self, reason: str) -> None:
+        self.fallbacks += 1
+        if self.fallbacks == 1:
+            self.first_fallback = reason
+            _LOG.warning("a broadcast of weights failed, they go through the object store: %s", reason)
 
     async def _regroup(self, actors: Sequence[Any]) -> None:
         size = len(actors) + 1
@@ -190,24 +204,33 @@ class RayLearner:
             arrived(actor.join.remote(address, rank, size, self._device))
             for rank, actor in enumerate(actors, 1)
         ]
-        there = await together([sender, *receivers])
-        self._members = list(actors) if all(there) else []
+        if not all(await together([sender, *receivers])):
+            raise EngineError("an engine was lost while the group of the broadcast was made")
+        self._members = list(actors)
 
     async def _all(self, calls: Sequence[Any]) -> list[Any]:
         """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
         tasks = [asyncio.ensure_future(finished(call)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
-        except Lost as error:
-            await self.close()
-            await cancelled(tasks)
-            raise LearnerLost(f"a rank of the learner was lost after update {self.version}: {error}") from error
-        except ActfirstError:
-            _, waiting = await asyncio.wait(tasks, timeout=_PATIENCE)
-            if waiting:
+        except (Lost, ActfirstError) as error:
+            waiting = set[asyncio.Task[Any]]()
+            if not isinstance(error, Lost):
+                _, waiting = await asyncio.wait(tasks, timeout=_PATIENCE)
+            # That a connection was closed is heard by the other ranks before Ray reports which of them is dead.
+            lost = _lost(tasks) or (error if waiting and isinstance(error, EngineError) else None)
+            if lost or waiting:
                 await self.close()
             await cancelled(tasks)
-            raise
+            if lost is None:
+                raise
+            raise LearnerLost(f"a rank of the learner was lost after update {self.version}: {lost}") from error
+
+
+def _lost(tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:
+    """The loss by which one of the tasks ended, if one did."""
+    ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    return next((error for error in ended if isinstance(error, Lost)), None)
 
 
 class _BroadcastWeights(StoredWeights):

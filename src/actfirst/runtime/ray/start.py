@@ -17,11 +17,15 @@ from actfirst.runtime.ray.learner import RankActor, RayLearner
 
 
 def make_fleet(
-    demand: Demand, settings: EngineSection | TeacherSection, model: Path, version: int = 0
+    demand: Demand,
+    settings: EngineSection | TeacherSection,
+    model: Path,
+    version: int = 0,
+    request_seconds: float = 1800.0,
 ) -> Fleet:
     """Engines over a checkpoint folder that every machine can read."""
     start = _starter(EngineActor, demand, settings.threads, settings, model.absolute(), version)
-    return Fleet(demand.name, demand.count, version, start, settings.max_concurrency)
+    return Fleet(demand.name, demand.count, version, start, settings.max_concurrency, request_seconds)
 
 
 def make_pool(demand: Demand, config: Config) -> RayPool:

@@ -72,13 +72,16 @@ class RayRun:
         config = self.config
         # From the student also when a run is resumed: replacements need a folder that nobody prunes. The learner's
         # weights come before the first request.
-        self.engines = make_fleet(wanted.engine, config.engine, parts.student)
+        deadline = config.runtime.request_seconds
+        self.engines = make_fleet(wanted.engine, config.engine, parts.student, request_seconds=deadline)
         opened.push_async_callback(self.engines.close)
         starting = [self.engines.open()]
         if parts.teacher is None:
             self.teachers = open_teacher(config)
         else:
-            self.teachers = teachers = make_fleet(wanted.teacher, config.teacher, parts.teacher)
+            self.teachers = teachers = make_fleet(
+                wanted.teacher, config.teacher, parts.teacher, request_seconds=deadline
+            )
             starting.append(teachers.open())
         opened.push_async_callback(self.teachers.close)
         if config.runtime.environment_workers:

@@ -88,13 +88,16 @@ class WeightGroup:
         if self._device.type == "cuda":
             from torch.distributed import ProcessGroupNCCL  # only where torch has CUDA
 
-            self._group = ProcessGroupNCCL(store, rank, size, ProcessGroupNCCL.Options())
+            options = ProcessGroupNCCL.Options()
+            options._timeout = _PATIENCE
+            self._group = ProcessGroupNCCL(store, rank, size, options)
         else:
             self._group = ProcessGroupGloo(store, rank, size, _PATIENCE)
 
     def send(self, weights: Iterable[tuple[str, Tensor]], dtype: str) -> None:
         for _, tensor in weights:
             self._group.broadcast(tensor.detach().to(self._device, DTYPES[dtype]).contiguous(), 0).wait()
+        self._synchronize()
 
     def receive(self, entries: Iterable[Entry], dtype: str) -> dict[str, Tensor]:
         received: dict[str, Tensor] = {}
@@ -102,7 +105,13 @@ class WeightGroup:
             tensor = torch.empty(entry.shape, dtype=DTYPES[dtype], device=self._device)
             self._group.broadcast(tensor, 0).wait()
             received[entry.name] = tensor
+        self._synchronize()
         return received
+
+    def _synchronize(self) -> None:
+        """On a GPU `wait` only orders streams: the tensors are there, and failures known, after this."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
 
 def entries(weights: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> tuple[Entry, ...]:
