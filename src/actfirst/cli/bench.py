@@ -65,6 +65,9 @@ def rollout(
     ] = False,
     contexts: Annotated[int, typer.Option(min=0, help="That many contexts; 0: the scale's.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="Paired repeats; 0: the scale's.")] = 0,
+    full: Annotated[
+        str, typer.Option(help="Only these response lengths, as in 128; default: the scale's.")
+    ] = "",
     caps: Annotated[str, typer.Option(help="Only these caps, as in 16,256; default: the scale's.")] = "",
     horizons: Annotated[
         str, typer.Option(help="Only these numbers of turns, as in 30; default: the scale's.")
@@ -99,6 +102,7 @@ def rollout(
         optimised=optimised,
         contexts=contexts or sized.contexts,
         repeats=repeats or sized.repeats,
+        full=_counts(full, "--full") or sized.full,
         caps=_counts(caps, "--caps") or sized.caps,
         horizons=_counts(horizons, "--horizons") or sized.horizons,
     )
