@@ -7,6 +7,7 @@ all figures, and simulated figures say so in their title.
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -220,7 +221,11 @@ def _figure(columns: int, *, width: float, height: float) -> tuple[MatplotlibFig
 
 
 def _legend_beside(axes: Axes) -> None:
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+    handles, labels = axes.get_legend_handles_labels()
+    folded = [
+        "\n".join(textwrap.wrap(label, 34)) for label in labels
+    ]  # a long name must not squeeze the drawing
+    axes.legend(handles, folded, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
 
 
 def _legend_below(figure: MatplotlibFigure, axes: Axes) -> None:
