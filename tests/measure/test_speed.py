@@ -12,6 +12,7 @@ import pytest
 
 from actfirst.measure.speed import options, scale, update
 from actfirst.measure.speed.models import Size, write_checkpoint
+from actfirst.measure.speed.scale_plot import draw_growth
 from actfirst.measure.speed.spread import Spread, ratios
 from actfirst.measure.speed.update_child import sequences
 
@@ -52,6 +53,12 @@ class TestScale:
         assert one.generated == 2 * 2 * (4 + 8)
         assert two.memory > one.memory > 0
         assert len(tasks.slopes) == 1
+
+    def test_growth_is_drawn(self, tmp_path: Path) -> None:
+        cost = scale.Cost(1.0, 1.0, 1, 1, 1, 1)
+        grown = [scale.Growth("turns", (1, 2), (cost, replace(cost, cpu=2.0, memory=2)))]
+        draw_growth(grown, tmp_path / "scale.png")
+        assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("axis", list(scale.AXES))
     def test_each_axis_changes_one_thing(self, axis: str) -> None:

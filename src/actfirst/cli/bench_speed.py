@@ -55,16 +55,18 @@ def scale(
     doublings: Annotated[int, typer.Option(min=1, help="How often it doubles.")] = 3,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each point; the best one counts.")] = 3,
     threads: Threads = 1,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG file.")] = None,
     json_file: Result = None,
 ) -> None:
     """Time and memory of rollouts as tasks, turns, history, responses and the model double.
 
     \b
-    actfirst bench scale
+    actfirst bench scale --plot scale.png
     actfirst bench scale "history length" --doublings 4
     """
     from actfirst.errors import ConfigError
     from actfirst.measure.speed.scale import AXES, Workload, measure, to_json
+    from actfirst.measure.speed.scale_plot import draw_growth
     from actfirst.measure.stored import header
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
@@ -79,6 +81,9 @@ def scale(
         lambda axis, factor: print_note(f"{axis} x{factor}"),
     )
     _show_scale(grown)
+    if plot is not None:
+        draw_growth(grown, plot)
+        print_note(f"curves: {plot}")
     write_result(json_file, {**header("bench-scale"), **to_json(base, grown)})
 
 
