@@ -37,6 +37,7 @@ class Script:
     positions: int | None = 4096
     tokenizes: bool = True
     delay: float = 0.0
+    together: int = 0  # completions wait until so many were there at the same time, however busy the machine is
     key: str = ""
 
 
@@ -61,6 +62,7 @@ class ScriptedServer:
         self.completions = self.now = self.most = 0
         self.bodies: list[dict[str, Any]] = []
         self.lock = threading.Lock()
+        self.arrived = threading.Condition(self.lock)
         self.ended = threading.Event()
         outer = self
 
@@ -118,6 +120,8 @@ class ScriptedServer:
             failure = self.script.failures.popleft() if self.script.failures else self.script.always
             if self.completions > self.script.dies_after:
                 failure = "drop"
+            self.arrived.notify_all()
+            self.arrived.wait_for(lambda: self.most >= self.script.together, timeout=20.0)
         try:
             time.sleep(self.script.delay)
             self.misbehave(to, failure) if failure else _send(to, 200, self.completion(body))

@@ -223,7 +223,7 @@ class TestRouting:
     async def test_no_more_requests_are_under_way_than_allowed(self, serve: Serve, remote: Open) -> None:
         server = serve()
         engine = await ready(remote([server], max_concurrency=3), server)
-        server.script.delay = 0.01
+        server.script.together, server.script.delay = 3, 0.01
         await asyncio.gather(*(engine.score([3], [4]) for _ in range(20)))
         assert server.most == 3
 
