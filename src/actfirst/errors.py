@@ -6,6 +6,8 @@ episode and never cancels its siblings; every other error ends the command with 
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class ActfirstError(Exception):
     """Base of every error that the program raises on purpose."""
@@ -41,6 +43,10 @@ class LearnerLost(ActfirstError):
 
 class EngineError(ActfirstError):
     """An inference engine that failed or was asked for something it cannot do."""
+
+    def again(self) -> Self:
+        """The same failure for one more caller: an exception that is raised twice collects both their traces."""
+        return type(self)(*self.args)
 
 
 class EngineDied(EngineError):

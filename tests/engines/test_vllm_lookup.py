@@ -1,6 +1,6 @@
 """Why vLLM's speculative decoding by prompt look-up is not offered: on a CPU it does not keep the distribution.
 
-Issue of this test: drafts must be lossless. vLLM 0.32's CPU build draws tokens that the model all but excludes, at any
+Drafts must be lossless. vLLM 0.32's CPU build draws tokens that the model all but excludes, at any
 temperature above 0. The day this test fails, look-up can become an option of `engine.vllm`.
 """
 

@@ -12,9 +12,9 @@ import pytest
 
 from actfirst.measure.speed import options, scale, update
 from actfirst.measure.speed.models import Size, write_checkpoint
-from actfirst.measure.speed.scale_plot import draw_growth
 from actfirst.measure.speed.spread import Spread, ratios
 from actfirst.measure.speed.update_child import sequences
+from actfirst.view.growth import draw_growth
 
 
 def test_ratios_are_taken_round_by_round() -> None:

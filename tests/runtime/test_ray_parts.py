@@ -15,7 +15,14 @@ pytest.importorskip("ray")
 from actfirst.config.load import resolve
 from actfirst.config.models import EngineSection
 from actfirst.engines.base import EngineStats
-from actfirst.errors import ConfigError, EngineError, EnvironmentFailure, LearnerLost, UpdateError
+from actfirst.errors import (
+    ActfirstError,
+    ConfigError,
+    EngineError,
+    EnvironmentFailure,
+    LearnerLost,
+    UpdateError,
+)
 from actfirst.records import Observation, Task, UpdateStats
 from actfirst.runtime.ray import learner as learner_module
 from actfirst.runtime.ray.cluster import Demands, check_room
@@ -94,24 +101,25 @@ async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
     assert learner.version == 0
 
 
-async def test_a_rank_that_fails_alone_ends_the_others(
-    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("failure", "told", "saying"),
+    [
+        (UpdateError("the gradient is not finite"), UpdateError, "not finite"),
+        (EngineError("out of memory"), LearnerLost, "after update 0: out of memory"),
+    ],
+    ids=["refuses", "breaks"],
+)
+async def test_a_rank_that_fails_alone_ends_the_others_and_one_that_breaks_counts_as_lost(
+    fake_ray: FakeRay,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: ActfirstError,
+    told: type[ActfirstError],
+    saying: str,
 ) -> None:
     monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
     learner, ranks = make_learner(2)
-    ranks[0].failure, ranks[1].hangs = UpdateError("the gradient is not finite"), True
-    with pytest.raises(UpdateError, match="not finite"):
-        await asyncio.wait_for(learner.update([]), 5)
-    assert all(rank.dead.is_set() for rank in ranks)
-
-
-async def test_a_rank_that_breaks_alone_is_a_lost_one(
-    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
-    learner, ranks = make_learner(2)
-    ranks[0].failure, ranks[1].hangs = EngineError("out of memory"), True
-    with pytest.raises(LearnerLost, match="after update 0: out of memory"):
+    ranks[0].failure, ranks[1].hangs = failure, True
+    with pytest.raises(told, match=saying):
         await asyncio.wait_for(learner.update([]), 5)
     assert all(rank.dead.is_set() for rank in ranks)
 

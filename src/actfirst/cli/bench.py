@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actfirst.cli import bench_envs, bench_speed, bench_sync
-from actfirst.cli.console import print_note, print_table
+from actfirst.cli.console import print_note, print_table, read_counts
 
 if TYPE_CHECKING:
     from actfirst.measure.rollout.run import Timing
@@ -102,9 +102,9 @@ def rollout(
         optimised=optimised,
         contexts=contexts or sized.contexts,
         repeats=repeats or sized.repeats,
-        full=_counts(full, "--full") or sized.full,
-        caps=_counts(caps, "--caps") or sized.caps,
-        horizons=_counts(horizons, "--horizons") or sized.horizons,
+        full=read_counts(full, "--full") if full else sized.full,
+        caps=read_counts(caps, "--caps") if caps else sized.caps,
+        horizons=read_counts(horizons, "--horizons") if horizons else sized.horizons,
     )
     name = "simulated" if simulated else short_name(recipe) + ("-optimised" if optimised else "")
     path = out or RESULTS / f"rollout-{name}.json"
@@ -166,18 +166,6 @@ def quality(
     measure(resolve(used, settings), used, frozen, Workload(tasks, seed), path, told)
     _show_quality(path)
     print_note(f"result: {path}")
-
-
-def _counts(given: str, option: str) -> tuple[int, ...]:
-    from actfirst.errors import ConfigError
-
-    try:
-        found = tuple(int(text) for text in given.split(",") if text.strip())
-    except ValueError:
-        found = (0,)
-    if any(count < 1 for count in found):
-        raise ConfigError(f"{option} {given}: give counts separated by commas, as in 16,256")
-    return found
 
 
 def _say(done: int, of: int, timing: Timing) -> None:

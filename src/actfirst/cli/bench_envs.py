@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import check_result_file, print_note, print_table, write_result
+from actfirst.cli.console import check_result_file, print_note, print_table, read_counts, write_result
 
 if TYPE_CHECKING:
     from actfirst.measure.bench_envs import Contestant, Ratio, Spread, Throughput
@@ -46,27 +46,13 @@ def envs(
     """
     from actfirst.measure.bench_envs import to_json
 
-    counts = _counts(workers)
+    counts = list(read_counts(workers, "--workers"))
     with ExitStack() as stack:
         worlds = [_world(recipe) for recipe in recipes or ["pocket"]]
         engines = _engines(stack, games, python)
         lines, compared = asyncio.run(_measure(worlds, engines, counts, seconds, rounds))
     _show(lines, compared)
     write_result(json_file, to_json(lines, compared))
-
-
-def _counts(text: str) -> list[int]:
-    from actfirst.errors import ConfigError
-
-    try:
-        counts = [int(part) for part in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        raise ConfigError(
-            f"--workers {text}: write whole numbers above 0 with commas between them, as in 1,2,4"
-        )
-    return counts
 
 
 def _world(recipe: str) -> tuple[Contestant, bool]:

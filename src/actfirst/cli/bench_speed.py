@@ -66,8 +66,8 @@ def scale(
     """
     from actfirst.errors import ConfigError
     from actfirst.measure.speed.scale import AXES, Workload, measure, to_json
-    from actfirst.measure.speed.scale_plot import draw_growth
     from actfirst.measure.stored import header
+    from actfirst.view.growth import draw_growth
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
         raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")

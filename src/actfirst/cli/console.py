@@ -29,6 +29,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def read_counts(text: str, option: str) -> tuple[int, ...]:
+    """The value of an option that takes several counts."""
+    from actfirst.errors import ConfigError
+
+    try:
+        counts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        counts = ()
+    if not counts or min(counts) < 1:
+        raise ConfigError(f"{option} {text}: write whole numbers above 0 with commas between them, as in 1,2,4")
+    return counts
+
+
 def check_result_file(path: Path | None) -> Path | None:
     """Called by `--json` before the work starts: a result of hours must have a place to go."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):

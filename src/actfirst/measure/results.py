@@ -33,7 +33,6 @@ class RolloutPoint(_Record):
     deviation: float | None
     ideal: float
     bound_seconds: float
-    limited: float
     attained: float
     needed_cap: float
 

@@ -21,6 +21,7 @@ from actfirst.methods import METHODS
 from actfirst.report.bench_tables import said, simulated_mark
 from actfirst.report.series import alignment_series, performance_series
 from actfirst.report.sources import MethodGroup, Setting
+from actfirst.view.canvas import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,19 +204,9 @@ def _mean_over_runs(curves: Sequence[dict[int, float]]) -> list[tuple[int, float
 
 
 def _figure(columns: int, *, width: float, height: float) -> tuple[MatplotlibFigure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Drawing
-
-    # Without pyplot there is no global state, no display is looked for, and nothing has to be closed.
-    figure = Drawing(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(1, columns)
-    panels = [figure.add_subplot(grid[0, column]) for column in range(columns)]
+    figure, panels = canvas(width, height, columns=columns)
     for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color("#888888")
-        axes.grid(axis="y", color="#EBEBEB", linewidth=0.8)
-        axes.set_axisbelow(True)
         axes.tick_params(labelsize=8, color="#888888")
     return figure, panels
 

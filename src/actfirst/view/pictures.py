@@ -14,6 +14,7 @@ from actfirst.measure.compare import Comparison, MethodResult, spread_over_time
 from actfirst.measure.lines import EvaluationLine, read_lines, read_summary
 from actfirst.measure.run_record import curve_of
 from actfirst.runtime.clock import EVALUATION
+from actfirst.view.canvas import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +37,7 @@ def draw_run(folder: Path) -> Path | None:
         return None
     teacher = [line.success_rate for line in evaluations if line.who == "teacher"]
     summary = read_summary(folder)
-    figure, (axes,) = _figure(7.2, 4.2, 1)
+    figure, (axes,) = canvas(7.2, 4.2)
     seconds, success = [point.seconds for point in curve], [point.success for point in curve]
     axes.plot(seconds, success, color=_COLOURS[0], marker="o", markersize=5, linewidth=2, clip_on=False)
     _label(axes, seconds[0], success[0], f"before: {success[0]:.0f} %", _COLOURS[0], (4, -14))
@@ -52,7 +53,7 @@ def draw_run(folder: Path) -> Path | None:
 def draw_comparison(comparison: Comparison, path: Path) -> Path:
     """Success against training time, and below it, on the same axis of time, what the time went to."""
     height = 1.3 + 0.42 * len(comparison.methods)
-    figure, (above, below) = _figure(8.4, 4.4 + height, 2, (4.4, height))
+    figure, (above, below) = canvas(8.4, 4.4 + height, rows=2, heights=(4.4, height))
     below.sharex(above)
     _draw_curves(above, comparison)
     _draw_stages(below, comparison.methods)
@@ -124,24 +125,6 @@ def _stage_means(method: MethodResult) -> dict[str, float]:
                 key = name if name in _STAGE_COLOURS else "other"
                 means[key] = means.get(key, 0.0) + seconds / len(method.runs)
     return means
-
-
-def _figure(
-    width: float, height: float, rows: int, heights: Sequence[float] = (1.0,)
-) -> tuple[Figure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as MatplotlibFigure
-
-    # Without pyplot there is no global state, no display is looked for, and nothing has to be closed.
-    figure = MatplotlibFigure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(rows, 1, height_ratios=list(heights))
-    axes = [figure.add_subplot(grid[row, 0]) for row in range(rows)]
-    for one in axes:
-        one.spines[["top", "right"]].set_visible(False)
-        one.grid(axis="y", color="#E5E5E5", linewidth=0.8)
-        one.set_axisbelow(True)
-    return figure, axes
 
 
 def _time_axes(axes: Axes, seconds: float) -> None:

@@ -65,7 +65,7 @@ class StepLoop:
         """Called from outside. Raises EngineError when nobody is there any more to take the message."""
         with self._lock:
             if self._failure is not None:
-                raise _again(self._failure)
+                raise self._failure.again()
             self.accepted += isinstance(message, Sequence)
             self._inbox.put(message)
 
@@ -133,12 +133,7 @@ class StepLoop:
                 message = self._inbox.get()
                 if isinstance(message, Sequence | Load):
                     pending.append(message)
-        _resolve([(item.future, _again(failure)) for item in pending])
-
-
-def _again(failure: EngineError) -> EngineError:
-    """The same failure for one more caller: an exception that is raised twice collects both their traces."""
-    return type(failure)(*failure.args)
+        _resolve([(item.future, failure.again()) for item in pending])
 
 
 def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:

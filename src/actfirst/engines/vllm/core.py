@@ -227,6 +227,8 @@ def _open(folder: Path, options: CoreOptions) -> Any:
     from vllm.v1.engine.llm_engine import LLMEngine
     from vllm.v1.executor import Executor
 
+    from actfirst.engines.vllm.worker import BACKEND
+
     cpu = bool(current_platform.is_cpu())
     cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
     # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
@@ -248,7 +250,7 @@ def _open(folder: Path, options: CoreOptions) -> Any:
         scheduling_policy="priority",
         logprobs_mode="processed_logprobs",
         worker_extension_cls="actfirst.engines.vllm.worker.Extension",
-        weight_transfer_config=WeightTransferConfig(backend="actfirst"),  # `worker` makes it known to vLLM
+        weight_transfer_config=WeightTransferConfig(backend=BACKEND),
         generation_config="vllm",  # sampling comes from the request alone, never from the checkpoint
         use_tqdm_on_load=False,
         disable_log_stats=True,

@@ -98,7 +98,7 @@ class StepLoop:
         """Called from outside. Raises EngineError when nobody is there any more to take the message."""
         with self._lock:
             if self._failure is not None:
-                raise _again(self._failure)
+                raise self._failure.again()
             self._accepted += isinstance(message, Request)
             self._inbox.put(message)
 
@@ -237,12 +237,7 @@ class StepLoop:
             self._running.clear()
             self._waiting.clear()
             self._loads.clear()
-        _resolve([(item.future, _again(failure)) for item in pending])
-
-
-def _again(failure: EngineError) -> EngineError:
-    """The same failure for one more caller: an exception that is raised twice collects both their traces."""
-    return type(failure)(*failure.args)
+        _resolve([(item.future, failure.again()) for item in pending])
 
 
 def _resolve(results: list[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -98,7 +98,7 @@ def _remember_translations() -> None:
     """The engine works out the same things again and again, and they depend on nothing but their text.
 
     Loading and resetting translate a game four times, twice of them for the planner, which nobody asks here: once is
-    enough. Every step parses the same sentences of the grammar and the same questions to the state: two thirds of it.
+    enough. Every step parses the same sentences of the grammar and the same questions to the state.
     """
     import fast_downward
     from textworld.envs.pddl import textgen

@@ -21,7 +21,7 @@ from actfirst.measure.rollout.settings import Point, Settings
 from actfirst.measure.rollout.simulated import LatencyModel, SimulatedEngine, run_in_virtual_time
 
 OpenEngine = Callable[[int], Engine]
-"""An engine for points with this cap."""
+"""An engine for points with this cap, which it holds itself in the optimised form."""
 
 Told = Callable[[int, int, Timing], None]
 """Told of the points so far, of all points, and of the latest one."""
@@ -97,13 +97,13 @@ async def _run(
         return
     engine: Engine | None = None
     calibrations: list[Calibration] = []
-    cap = 0
+    held = 0
     try:
         for point in missing:
-            if engine is None or point.cap != cap:
+            if engine is None or (settings.optimised and point.cap != held):
                 if engine is not None:
                     await engine.close()
-                engine, cap = open_engine(point.cap), point.cap
+                engine, held = open_engine(point.cap), point.cap
                 calibrations = await calibrate(engine, contexts, settings)
             timing = await time_point(engine, contexts, calibrations, settings, point)
             done[point] = timing.to_json()

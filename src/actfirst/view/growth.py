@@ -6,16 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from actfirst.measure.speed.scale import Growth
+from actfirst.view.canvas import canvas
 
 
 def draw_growth(grown: Sequence[Growth], path: Path) -> None:
     """One line per axis in two panels; the dashed line doubles with what doubles."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 2)
+    figure, panels = canvas(10.0, 4.2, columns=2)
     for axes, title, base in zip(panels, ("CPU time", "memory of the engine"), ("cpu", "memory"), strict=True):
         for growth in grown:
             costs = [float(getattr(cost, base)) for cost in growth.costs]
@@ -27,8 +23,6 @@ def draw_growth(grown: Sequence[Growth], path: Path) -> None:
         axes.set_xticks(factors, [f"{factor}x" for factor in factors])
         axes.yaxis.set_major_formatter("{x:g}x")
         axes.set_title(title, fontsize=10, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#EBEBEB", linewidth=0.8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.savefig(path, dpi=150)
