@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,6 +53,36 @@ def test_it_says_and_allows_what_the_native_engine_does(folder: Path) -> None:
     theirs.close()
     with pytest.raises(EnvironmentFailure, match="before reset, or after close"):
         theirs.step("look")
+
+
+SHOW = """
+import sys
+from pathlib import Path
+from actfirst.envs.alfworld import textworld_engine
+from actfirst.envs.alfworld.world import AlfworldWorld
+
+if sys.argv[2] == "untouched":
+    textworld_engine._remember_translations = lambda: None
+world = AlfworldWorld(Path(sys.argv[1]), engine="textworld")
+environment = world.open()
+for task in world.tasks("train"):
+    print(environment.reset(task))
+    for command in (*world.game(task).walkthrough, "dance", "inventory"):
+        print(environment.step(command))
+"""
+
+
+@needs_textworld
+@pytest.mark.slow
+def test_what_is_not_worked_out_again_changes_nothing_that_is_shown(folder: Path) -> None:
+    shown = {
+        way: subprocess.run(
+            [sys.executable, "-c", SHOW, str(folder), way], capture_output=True, text=True, check=True
+        ).stdout
+        for way in ("untouched", "ours")
+    }
+    assert shown["ours"].count("Observation(") > 10
+    assert shown["ours"] == shown["untouched"]
 
 
 def test_without_the_extra_the_remedies_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

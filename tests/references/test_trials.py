@@ -67,6 +67,16 @@ def test_a_candidate_is_shortened_and_then_worded_as_the_environment_admits_it()
     assert (chosen.reference.score, chosen.cut) == (100.0, 3)
 
 
+def test_a_minimal_list_whose_every_action_has_its_wording_is_not_shortened_again() -> None:
+    hall = Hall()
+    chosen = choose(("hop east", "hop east", "hop east", "pull lever"), hall=hall, budget=Budget())
+    assert chosen is not None
+    assert actions_of(chosen.reference) == STRAIGHT
+    assert all("go east" not in part for part in hall.played), (
+        "the new wording was played, in the environment alone"
+    )
+
+
 def test_where_the_short_list_cannot_be_worded_the_whole_list_is() -> None:
     """Three steps east are needed and four are there. Shortening drops the first hop and keeps the glide."""
     whole = ("hop east", "hop east", "glide east", "hop east", "pull lever")

@@ -29,8 +29,8 @@ class Shortened:
     """A list that works, the questions it took, and whether no single action can be left out any more."""
 
     actions: tuple[str, ...]
-    replays: int
-    minimal: bool
+    replays: int = 0
+    minimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from actfirst.records import Reference, Task
 from actfirst.references.candidates import Candidate
 from actfirst.references.rehearsal import Rehearsal
 from actfirst.references.select import best, rank, worthy
-from actfirst.references.shorten import Budget, Precedent, shorten
+from actfirst.references.shorten import Budget, Precedent, Shortened, shorten
 from actfirst.references.workbench import Workbench
 
 Actions = tuple[str, ...]
@@ -51,7 +51,7 @@ class Trials:
         if found is None:
             return None
         long, source, score = actions_of(found), found.source, found.score
-        short = self._shorten(task, long, lambda part: self._try(task, part, source).score >= score)
+        short = self._shorten(task, long, lambda part: self._try(task, part, source).score >= score).actions
         if len(short) < len(long):
             found = self._try(task, short, source)
         return Chosen(found, len(long) - len(found.steps))
@@ -71,27 +71,30 @@ class Trials:
         """The candidate, shortened and then worded; if that does not keep its score, worded as a whole: something that
         is needed is not listed under any name, and in the whole list something else may do instead."""
         short = self._shorten(task, candidate.actions, lambda part: rehearsal.score(task, part) >= score)
-        found = self._try(task, short, candidate.source)
-        for actions in (short, candidate.actions):
+        found = self._try(task, short.actions, candidate.source)
+        for part in (short, Shortened(candidate.actions)):
             if found.score >= score:
                 break
-            found = min(found, self._word(task, actions, candidate.source, rehearsal), key=rank)
+            found = min(found, self._word(task, part, candidate.source, rehearsal), key=rank)
         return found
 
-    def _word(self, task: Task, actions: Actions, source: str, rehearsal: Rehearsal) -> Reference:
-        """Actions as the simulator lists them, without those that are needless in this wording."""
-        found = self._try(task, rehearsal.reword(task, actions), source)
+    def _word(self, task: Task, part: Shortened, source: str, rehearsal: Rehearsal) -> Reference:
+        """Actions as the simulator lists them, without those that are needless in this wording. Where each of a minimal
+        list has its wording, none is: asking again would cost as much as before."""
+        found = self._try(task, rehearsal.reword(task, part.actions), source)
+        if part.minimal and len(found.steps) == len(part.actions):
+            return found
         long, score = actions_of(found), found.score
-        short = self._shorten(task, long, lambda part: rehearsal.score(task, part) >= score)
+        short = self._shorten(task, long, lambda shorter: rehearsal.score(task, shorter) >= score).actions
         return min(found, self._try(task, short, source), key=rank) if len(short) < len(long) else found
 
-    def _shorten(self, task: Task, actions: Actions, works: Callable[[Actions], bool]) -> Actions:
+    def _shorten(self, task: Task, actions: Actions, works: Callable[[Actions], bool]) -> Shortened:
         if self._budget is None:
-            return actions
+            return Shortened(actions)
         known = self._precedents.setdefault(task.kind, deque(maxlen=_PRECEDENTS))
-        short = shorten(actions, works, self._budget, tuple(known)).actions
-        if len(short) < len(actions):
-            known.appendleft(Precedent(actions, short))
+        short = shorten(actions, works, self._budget, tuple(known))
+        if len(short.actions) < len(actions):
+            known.appendleft(Precedent(actions, short.actions))
         return short
 
     def _try(self, task: Task, actions: Actions, source: str) -> Reference:

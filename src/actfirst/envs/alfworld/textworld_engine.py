@@ -98,7 +98,8 @@ def _remember_translations() -> None:
     """The engine works out the same things again and again, and they depend on nothing but their text.
 
     Loading and resetting translate a game four times, twice of them for the planner, which nobody asks here: once is
-    enough. Every step parses the same sentences of the grammar and the same questions to the state.
+    enough. Every step parses the same sentences of the grammar and the same questions to the state. What a sentence is
+    told about is copied for every symbol of it, down to the last string, though only the two tables are ever changed.
     """
     import fast_downward
     from textworld.envs.pddl import textgen
@@ -112,3 +113,4 @@ def _remember_translations() -> None:
     fast_downward.pddl2sas = translated
     textgen._PARSER.parse = lru_cache(maxsize=4096)(textgen._PARSER.parse)
     Rule.parse_conjunctive_query = staticmethod(lru_cache(maxsize=4096)(Rule.parse_conjunctive_query))
+    textgen.copy_context = lambda told: told | {name: dict(told[name]) for name in ("variables", "mapping")}

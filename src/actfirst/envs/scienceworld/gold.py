@@ -85,8 +85,10 @@ class GoldPaths:
 
     def cut(self, task: Task, commands: Commands) -> Commands:
         """Commands that win, without what the domain knows to be needless; as they are if they do not win."""
-        played = self.play(task, commands)
-        if not played.won:
+        answers = by_teleport(answers_only(commands))
+        if (played := self.play(task, answers)).won:
+            return answers[: played.used]
+        if not (played := self.play(task, commands)).won:
             return commands
         commands = commands[: played.used]
         for cut in CUTS:
@@ -226,7 +228,6 @@ def _walks(commands: Commands) -> Commands:
 
 
 CUTS: tuple[Callable[[Commands], Commands], ...] = (
-    lambda commands: by_teleport(answers_only(commands)),
     long_waits,
     _walks,
     without_looking,
@@ -235,4 +236,4 @@ CUTS: tuple[Callable[[Commands], Commands], ...] = (
     without_measuring,
     long_waits,
 )
-"""Tried in this order; each is kept if the rest still wins."""
+"""Tried in this order where the answers alone do not win; each is kept if the rest still wins."""
