@@ -120,6 +120,24 @@ class TestResume:
         assert shown.code == 0, shown.err
         assert runtime.calls[0][0].runtime.restarts == 7
 
+    @pytest.mark.parametrize("recipe", [[], ["pocket"]])
+    def test_a_run_may_be_made_longer(
+        self, recipe: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runtime = install(monkeypatch)
+        self.start("run.updates=9")
+        shown = run(capsys, "train", *recipe, "run.updates=12", "--run", "here", "--resume")
+        assert shown.code == 0, shown.err
+        assert runtime.calls == [(resolve("pocket", ["run.updates=12"]), Path("here"), True)]
+
+    def test_but_not_shorter(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        runtime = install(monkeypatch)
+        self.start("run.updates=9")
+        shown = run(capsys, "train", "run.updates=8", "--run", "here", "--resume")
+        assert shown.code == 2
+        assert "other settings of run.updates" in shown.err
+        assert runtime.calls == []
+
     def test_resuming_needs_a_folder(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "train", "pocket", "--resume")
         assert shown.code == 2

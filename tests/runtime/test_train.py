@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actfirst.config.load import resolve
 from actfirst.errors import (
     ActfirstError,
     CheckpointError,
@@ -17,7 +18,7 @@ from actfirst.errors import (
     TeacherError,
 )
 from actfirst.runtime.local import train
-from actfirst.tracking.run_folder import read_episodes, read_metrics
+from actfirst.tracking.run_folder import read_episodes, read_metrics, saved_config
 from tests.support.tiny_run import tiny_config
 
 
@@ -115,6 +116,19 @@ def test_a_finished_or_foreign_folder_is_not_overwritten(models: Path, tmp_path:
     train(config, tmp_path / "run")
     with pytest.raises(RunFolderError, match="--resume"):
         train(config, tmp_path / "run")
+
+
+def test_a_finished_run_goes_on_if_more_updates_are_asked_for(models: Path, tmp_path: Path) -> None:
+    settings = ("evaluation.at_end=true", "environment.turn_limit=6")
+    train(tiny_config(models, "run.updates=5", *settings), tmp_path / "at once")
+    train(tiny_config(models, "run.updates=2", *settings), tmp_path / "run")
+    longer = tiny_config(models, "run.updates=5", *settings)
+    summary = train(longer, tmp_path / "run", resume=True)
+    assert summary["updates"] == 5
+    trained = [[line["sample_ids"] for line in lines(tmp_path / name, "update")] for name in ("run", "at once")]
+    assert trained[0] == trained[1]
+    assert [line["update"] for line in lines(tmp_path / "run", "evaluation")] == [2, 5]
+    assert resolve(saved_config(tmp_path / "run")) == longer, "a kill now would not shorten it again"
 
 
 def test_models_that_do_not_fit_are_refused_before_anything_starts(models: Path, tmp_path: Path) -> None:

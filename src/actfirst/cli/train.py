@@ -41,6 +41,7 @@ def train(
     actfirst train pocket run.updates=20 learner.learning_rate=1e-4 --run runs/short
     actfirst train paper/alfworld-1.7b models.student=/models/Qwen3-1.7B --dry-run
     actfirst train --run runs/short --resume
+    actfirst train --run runs/short --resume run.updates=40     # longer than it was meant to be
 
     Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
     """
@@ -105,7 +106,8 @@ def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Co
 
 
 def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
-    """The saved configuration decides. A recipe may be repeated; only where its parts run may change."""
+    """The saved configuration decides. The recipe may be repeated, or left out before overrides. Only where its parts
+    run may change, and how long it goes on."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
     from actfirst.tracking.run_folder import saved_config
@@ -115,8 +117,12 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     config = resolve(saved_config(run))
     if recipe is None:
         return config, run
-    wanted = resolve(recipe, overrides)
-    if changed := [key for key in differences(config, wanted) if not key.startswith("runtime.")]:
+    wanted = resolve(saved_config(run), [recipe, *overrides]) if "=" in recipe else resolve(recipe, overrides)
+    changed = [key for key in differences(config, wanted) if not key.startswith("runtime.")]
+    asked = any(override.startswith("run.updates=") for override in (recipe, *overrides))
+    if asked and wanted.run.updates > config.run.updates:  # a recipe's own number does not ask for more
+        changed.remove("run.updates")
+    if changed:
         raise ConfigError(
             f"the run in {run} was started with other settings of {', '.join(changed)}; resume it as it was "
             f"(actfirst train --run {run} --resume), or start a new run with the new settings"

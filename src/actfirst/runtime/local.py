@@ -40,7 +40,8 @@ def train(
 async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> dict[str, object]:
     begun = time.monotonic()
     parts = prepare(config)
-    run_folder = RunFolder.open(folder) if resume else RunFolder.create(folder, dump_toml(config))
+    begin = RunFolder.open if resume else RunFolder.create
+    run_folder = begin(folder, dump_toml(config))
     opened: list[Engine] = []
     try:
         run = build(parts, run_folder, watcher, opened, begun)

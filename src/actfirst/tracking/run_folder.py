@@ -59,8 +59,9 @@ class RunFolder:
             raise
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Continue an existing run. A line that a kill left half-written is cut."""
+    def open(cls, path: Path, config_toml: str | None = None) -> Self:
+        """Continue an existing run, under another configuration if one is given. A line that a kill left half-written
+        is cut."""
         _refuse_no_run(path)
         lock = RunLock.take(path)
         try:
@@ -68,6 +69,8 @@ class RunFolder:
                 whole = files.whole_size(path / name)
                 if files.size(path / name) > whole:
                     files.cut(path / name, whole)
+            if config_toml is not None:
+                files.write_atomically(path / CONFIG, config_toml)
             return cls(path, lock)
         except BaseException:
             lock.release()

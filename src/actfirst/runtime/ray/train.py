@@ -58,11 +58,8 @@ class RayRun:
         wanted = Demands.of(self.config)
         with cluster(self.config.runtime, wanted):
             async with AsyncExitStack() as opened:
-                folder = (
-                    RunFolder.open(self.folder)
-                    if resume
-                    else RunFolder.create(self.folder, dump_toml(self.config))
-                )
+                begin = RunFolder.open if resume else RunFolder.create
+                folder = begin(self.folder, dump_toml(self.config))
                 opened.callback(folder.close)
                 parts = await self._open(parts, wanted, opened)
                 return await self._persist(parts, folder, begun)
