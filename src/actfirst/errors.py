@@ -61,6 +61,10 @@ class EnvironmentFailure(ActfirstError):
     """An environment that cannot be opened, or that died or hung."""
 
 
+class WorkerLost(EnvironmentFailure):
+    """An environment that went down with its worker process, and cannot have been the cause."""
+
+
 class RolloutError(ActfirstError):
     """Rollouts that give nothing to train on."""
 

@@ -62,15 +62,86 @@ def test_build_from_the_rollouts_of_a_model(capsys: pytest.CaptureFixture[str]) 
     )  # fmt: skip
     assert shown.code == 0
     assert "12 of 12 rollouts, by tiny" in shown.err
-    assert len(Path("store.jsonl.rollouts-tiny.jsonl").read_text().splitlines()) == 12
+    (kept,) = Path().glob("store.jsonl.rollouts-tiny-????????.jsonl")
+    assert len(kept.read_text().splitlines()) == 12
     assert "0 of 12 tasks have a reference (6 attempted)" in shown.out, "a random model solves nothing"
+
+
+def test_two_teachers_of_one_name_keep_their_rollouts_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = str(write_tiny_recipe(Path()))
+    for place in ("one", "two"):
+        make_tiny_checkpoint(Path(place, "model"))
+    command = ("references", "build", recipe, "store.jsonl", *FEW, "--only", "000003", "--sources", "none",
+               "--rollouts", "1", "--teacher", "one/model", "--teacher", "./two/model/")  # fmt: skip
+    shown = run(capsys, *command)
+    assert shown.code == 0, shown.err
+    assert len(list(Path().glob("store.jsonl.rollouts-model-*.jsonl"))) == 2
+    assert run(capsys, *command[:-1], "two/model").code == 0, "another way of writing the same folder"
+    assert len(list(Path().glob("store.jsonl.rollouts-model-*.jsonl"))) == 2
+    told = run(capsys, "references", "show", "store.jsonl", "000003").out
+    assert told.count("teacher:model-") == 2
 
 
 def test_verify_counts_by_kind(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "references", "verify", "pocket", store, *FEW, "--json", "out.json")
     assert shown.code == 0
-    assert shown.out.splitlines()[-1].split()[:4] == ["all", "12", "12", "100.00"]
+    assert shown.out.startswith(
+        "12 of 12 tasks that count pass every check on every turn; of 12 tasks, 0 have no"
+    )
+    assert shown.out.splitlines()[-2].split()[:5] == ["all", "12", "12", "12", "100.00"]
     assert json.loads(Path("out.json").read_text())["percent"] == 100.0
+
+
+def test_verify_counts_tasks_without_a_reference_unless_a_part_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(capsys, "references", "build", "pocket", "store.jsonl", *FEW, "--per-kind", "1")
+    shown = run(capsys, "references", "verify", "pocket", "store.jsonl", *FEW)
+    assert shown.code == 1
+    assert "of 12 tasks, 6 have no reference and 0 an unreliable one" in shown.out
+    assert "50.00 % is less than --at-least 99" in shown.err
+    assert run(capsys, "references", "verify", "pocket", "store.jsonl", *FEW, "--per-kind", "1").code == 0
+
+
+def test_build_and_verify_say_how_long_they_took(capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker process has to load the package, which takes some tenths of a second."""
+    for command, workers, least in (("build", "1", 0.3), ("verify", "0", 0.0)):
+        shown = run(
+            capsys,
+            "references",
+            command,
+            "pocket",
+            "store.jsonl",
+            *FEW,
+            "--workers",
+            workers,
+            "--json",
+            "out.json",
+        )
+        said = json.loads(Path("out.json").read_text())
+        assert f"{said['processor_seconds']:.1f} s of processor time, workers included, in " in shown.out
+        assert said["processor_seconds"] >= least
+        assert said["seconds"] > 0
+
+
+def test_a_store_that_is_continued_with_more_tasks_counts_them(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = run(capsys, "references", "build", "pocket", store, "environment.train_tasks=20", "--per-kind", "3")
+    assert "18 of 20 tasks have a reference" in more.out
+    assert "18 of 20 tasks have a reference" in run(capsys, "references", "show", store).out
+
+
+def test_show_says_which_kinds_are_too_long_or_below_full_score(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Path(store).read_text().splitlines(keepends=True)
+    lines[0] = lines[0].replace('"turn_limit":30', '"turn_limit":1')
+    lines[1] = lines[1].replace('"score":100.0}}\n', '"score":40.0}}\n')
+    Path(store).write_text("".join(lines))
+    shown = run(capsys, "references", "show", store).out
+    assert "more than 1 actions: 12 (" in shown
+    assert "below full score: 1 (pick 1)" in shown
 
 
 def test_verify_fails_below_the_share_that_is_asked_for(store: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from actfirst.envs.base import AsyncEnvironment, EnvironmentPool
 from actfirst.envs.inline import InlinePool
 from actfirst.envs.pool import PoolLimits, ProcessPool, open_pool
 from actfirst.envs.registry import open_world
-from actfirst.errors import ConfigError, EnvironmentFailure, TaskError
+from actfirst.errors import ConfigError, EnvironmentFailure, WorkerLost
 from actfirst.records import Task
 from tests.support.misbehaving import misbehaving, not_here
 
@@ -47,6 +47,13 @@ async def opened(folder: Path, **changes: float) -> AsyncIterator[ProcessPool]:
         assert not [process for process in processes if process.is_running()]
 
 
+@pytest.fixture
+def left_behind(tmp_path: Path) -> Iterator[Path]:
+    """A folder that holds the number of a process which outlives its worker; ended here."""
+    yield tmp_path
+    psutil.Process(int((tmp_path / "child").read_text())).kill()
+
+
 async def through(environment: AsyncEnvironment, rooms: int = 3) -> None:
     for _ in range(rooms - 1):
         await environment.step("go east")
@@ -62,20 +69,6 @@ async def test_an_episode_is_played_as_in_this_process(tmp_path: Path) -> None:
 
     async with opened(tmp_path) as pool:
         assert await walk(pool) == await walk(InlinePool(misbehaving(tmp_path)()))
-
-
-async def test_the_contract_of_every_environment_holds_in_a_worker() -> None:
-    section = PocketEnvironment(train_tasks=6, eval_tasks=6)
-    world = open_world(section)
-    pool = open_pool(section, PoolSection(kind="processes", workers=1), world)
-    here = world.open()
-    async with pool.lease() as there:
-        for chosen in world.tasks("train")[:3]:
-            assert await there.reset(chosen) == here.reset(chosen)
-            assert await there.step("look") == here.step("look")
-        with pytest.raises(TaskError, match="no task"):
-            await there.reset(Task("pocket/train/nowhere", "train", "pick"))
-    await pool.close()
 
 
 async def test_steps_of_different_tasks_do_not_wait_for_each_other(tmp_path: Path) -> None:
@@ -153,9 +146,57 @@ async def test_the_other_environments_of_a_lost_worker_fail_with_the_cause(tmp_p
         assert "took longer than 0.4 s" in str(late)
         assert "another environment hung" in str(waiting)
         assert "step 'go east'" in str(told.value)
+        assert [type(error) for error in (late, waiting, told.value)] == [
+            EnvironmentFailure,
+            WorkerLost,
+            WorkerLost,
+        ]
         async with pool.lease() as environment:
             await environment.reset(task("plain"))
             await through(environment)
+
+
+async def test_a_call_that_is_older_than_the_late_one_is_a_suspect_too(tmp_path: Path) -> None:
+    """Where environments of a worker take turns, the late call may have waited for the older one."""
+    async with opened(tmp_path, workers=1, per_worker=2) as pool:
+        async with pool.lease() as older, pool.lease() as late:
+            await late.reset(task("hang"))
+            late._limits = limits(step_seconds=0.4)  # type: ignore[attr-defined]
+            told = await asyncio.gather(
+                older.reset(task("slow-reset")), late.step("go east"), return_exceptions=True
+            )
+        assert [type(error) for error in told] == [EnvironmentFailure, EnvironmentFailure]
+
+
+async def test_of_a_crash_only_those_are_suspects_whose_call_was_in_flight(left_behind: Path) -> None:
+    """`idle` has a process that holds stderr open, so that it takes a second until the crash is announced."""
+    async with opened(left_behind, workers=1, per_worker=3) as pool:
+        async with pool.lease() as idle, pool.lease() as busy, pool.lease() as crashing:
+            for environment, how in ((idle, "daemon"), (busy, "hang"), (crashing, "crash")):
+                await environment.reset(task(how))
+            (worker,) = map(psutil.Process, pool.processes)
+            calls = [asyncio.ensure_future(one.step("go east")) for one in (busy, crashing)]
+            while not gone(worker, seconds=0.01):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
+            with pytest.raises(WorkerLost, match=r"the worker process ended \(SIGKILL\)"):
+                await idle.step("go east")
+            told = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(error) for error in told] == [EnvironmentFailure, EnvironmentFailure]
+
+
+async def test_a_crash_while_nobody_calls_is_held_against_everybody(tmp_path: Path) -> None:
+    async with opened(tmp_path, workers=1, per_worker=2) as pool, pool.lease() as one, pool.lease() as other:
+        for environment in (one, other):
+            await environment.reset(task("plain"))
+        (pid,) = pool.processes
+        os.kill(pid, signal.SIGKILL)
+        while pool.processes:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        for environment in (one, other):
+            with pytest.raises(EnvironmentFailure) as told:
+                await environment.step("go east")
+            assert type(told.value) is EnvironmentFailure
 
 
 async def _repeat(environment: AsyncEnvironment, action: str) -> None:
@@ -193,6 +234,24 @@ async def test_a_cancelled_episode_gives_its_place_back(tmp_path: Path) -> None:
         async with pool.lease() as environment:
             await environment.reset(task("plain"))
             await through(environment)
+
+
+async def test_an_interrupted_reset_has_its_own_time_to_end_before_its_environment_is_closed(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path, workers=1, per_worker=2) as pool, pool.lease() as neighbour:
+        await neighbour.reset(task("plain"))
+        pool._limits = limits(workers=1, per_worker=2, step_seconds=0.3)
+
+        async def interrupted() -> None:
+            async with pool.lease() as environment:
+                await environment.reset(task("late-reset"))
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(interrupted(), 0.2)
+        while not (tmp_path / "closed").exists() and pool.processes:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        await through(neighbour)
 
 
 async def test_a_reset_that_hangs_has_a_deadline_of_its_own(tmp_path: Path) -> None:
@@ -240,6 +299,15 @@ async def test_closing_does_not_wait_for_a_hung_environment(tmp_path: Path) -> N
         with pytest.raises(EnvironmentFailure, match="the pool was closed"):
             await stuck
     assert gone(process)
+
+
+async def test_closing_does_not_wait_for_a_process_that_an_environment_sent_away(left_behind: Path) -> None:
+    """It has a session of its own, so it outlives the worker, and holds its stderr open."""
+    pool = ProcessPool(misbehaving(left_behind), LIMITS)
+    async with pool.lease() as environment:
+        await environment.reset(task("daemon"))
+    async with asyncio.timeout(30):
+        await pool.close()
 
 
 KILLED = """

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from actfirst.envs.alfworld.textworld_engine import PACKAGES, require_textworld
+from actfirst.envs.alfworld.textworld_engine import PACKAGES, VERSIONS, require_textworld
 from actfirst.envs.alfworld.world import KINDS, AlfworldWorld
 from actfirst.envs.pocket.world import PocketWorld
 from actfirst.errors import EnvironmentFailure
 from tests.envs.contract import EnvironmentContract
+
+REMEDIES = ("pip install 'actfirst[textworld]'", "pool.python", 'environment.engine = "native"')
 
 needs_textworld = pytest.mark.skipif(
     any(find_spec(name) is None for name in PACKAGES), reason="the extra textworld is not installed"
@@ -89,10 +92,33 @@ def test_without_the_extra_the_remedies_are_named(folder: Path, monkeypatch: pyt
     monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.PACKAGES", ("no_such_package",))
     with pytest.raises(EnvironmentFailure) as caught:
         AlfworldWorld(folder, engine="textworld").open()
-    for remedy in ("pip install 'actfirst[textworld]'", "pool.python", 'environment.engine = "native"'):
+    for remedy in REMEDIES:
         assert remedy in str(caught.value)
 
 
-def test_with_the_extra_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.PACKAGES", ("json",))
+@pytest.fixture
+def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Versions that seem to be installed."""
+    engine = "actfirst.envs.alfworld.textworld_engine"
+    monkeypatch.setattr(f"{engine}.PACKAGES", ("json",))
+    found = dict(VERSIONS)
+    monkeypatch.setattr(f"{engine}.version", found.__getitem__)
+    return found
+
+
+def test_with_the_extra_nothing_is_said(versions: dict[str, str]) -> None:
     require_textworld()
+
+
+def test_another_version_is_refused_with_the_remedies(folder: Path, versions: dict[str, str]) -> None:
+    versions["textworld"] = "1.6.2"
+    with pytest.raises(EnvironmentFailure, match=r"finds textworld 1\.6\.2 instead of 1\.7\.0") as caught:
+        AlfworldWorld(folder, engine="textworld").open()
+    for remedy in REMEDIES:
+        assert remedy in str(caught.value)
+
+
+def test_the_versions_are_those_of_the_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    pinned = project["project"]["optional-dependencies"]["textworld"]
+    assert pinned == [f"{name}=={number}" for name, number in VERSIONS.items()]

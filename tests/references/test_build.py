@@ -21,7 +21,7 @@ from actfirst.references.sources import own_sources
 from actfirst.references.store import ReferenceStore, ReferenceWriter
 from actfirst.references.verify import Verified, summarise, verify_store
 from tests.envs.published import ABSENT, ARCHIVE, unpacked
-from tests.references.worlds import CursedWorld
+from tests.references.worlds import CursedWorld, WeatherWorld
 from tests.support.toy_world import CorridorWorld
 
 POCKET = partial(PocketWorld, train=12)
@@ -43,7 +43,8 @@ def test_a_reference_followed_by_its_own_actions_passes_every_check(source: str,
     path = tmp_path / "store.jsonl"
     build_store(POCKET, Plan((source,)), TASKS, path)
     found = verify_store(POCKET, path, TASKS)
-    assert (found.overall.references, found.overall.aligned, found.overall.percent) == (12, 12, 100.0)
+    assert (found.overall.tasks, found.overall.counted, found.overall.aligned) == (12, 12, 12)
+    assert found.overall.percent == 100.0
     assert found.failures == ()
 
 
@@ -144,6 +145,22 @@ def test_coverage_counts_tasks_lengths_sources_and_kinds(tmp_path: Path) -> None
     }
 
 
+def test_coverage_counts_references_that_are_too_long_or_below_full_score(tmp_path: Path) -> None:
+    world, path = CorridorWorld(turn_limit=3), tmp_path / "store.jsonl"
+    plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world)),))
+    build_store(lambda: world, plan, world.tasks("train")[:4], path)
+    writer = ReferenceWriter(path, world)
+    attempt = writer.store.attempt(world.tasks("train")[3].id)
+    assert attempt is not None
+    assert attempt.reference is not None
+    writer.add(replace(attempt, reference=replace(attempt.reference, score=40.0)))
+    writer.close()
+    found = coverage(ReferenceStore.read(path))
+    counts = {kind: (group.over_limit, group.below_full_score) for kind, group in found.by_kind.items()}
+    assert counts == {"rooms2": (0, 0), "rooms3": (0, 0), "rooms4": (1, 0), "rooms5": (1, 1)}
+    assert (found.overall.over_limit, found.overall.below_full_score) == (2, 1)
+
+
 def test_verification_names_the_first_turn_that_fails_and_why(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
     build_store(POCKET, Plan(("walkthrough",)), TASKS, path)
@@ -157,23 +174,64 @@ def test_verification_names_the_first_turn_that_fails_and_why(tmp_path: Path) ->
     writer.add(replace(attempt, reference=broken))
     writer.close()
     found = verify_store(POCKET, path, TASKS)
-    assert (found.overall.references, found.overall.aligned) == (12, 11)
+    assert (found.overall.counted, found.overall.aligned) == (12, 11)
     assert found.overall.reasons == {"observation differs": 1}
     assert [(failure.task_id, failure.turn) for failure in found.failures] == [(TASKS[0].id, 2)]
-    assert found.by_kind[TASKS[0].kind].aligned == found.by_kind[TASKS[0].kind].references - 1
+    assert found.by_kind[TASKS[0].kind].aligned == found.by_kind[TASKS[0].kind].counted - 1
 
 
-def test_unreliable_references_do_not_count_against_the_others() -> None:
-    found = summarise(
-        [
-            Verified("a", "k", True, "", 3),
-            Verified("b", "k", False, "observation differs", 3),
-            Verified("c", "k", False, "", 3),
-        ]
-    )
-    assert (found.overall.references, found.overall.percent) == (1, 100.0)
-    assert (found.overall.unreliable, found.overall.unreliable_aligned) == (2, 1)
-    assert found.failures == ()
+class TestTheShareThatPasses:
+    ASKED = tuple(Task(name, "train", "k" if name < "e" else "other") for name in "abcde")
+    RELIABLE = (Verified("a", "k", True, "", 3),)
+    UNRELIABLE = (Verified("b", "k", False, "observation differs", 3), Verified("c", "k", False, "", 3))
+
+    def test_is_one_of_all_tasks_where_nothing_is_left_to_chance(self) -> None:
+        found = summarise(self.ASKED, [*self.RELIABLE, *self.UNRELIABLE], chance=False)
+        share = found.overall
+        assert (share.tasks, share.counted, share.aligned, share.percent) == (5, 5, 1, 20.0)
+        assert (share.without, share.unreliable, share.unreliable_aligned) == (2, 2, 1)
+        assert (found.by_kind["other"].without, found.by_kind["other"].percent) == (1, 0.0)
+
+    def test_leaves_out_unreliable_references_where_things_are_left_to_chance(self) -> None:
+        found = summarise(self.ASKED[:3], [*self.RELIABLE, *self.UNRELIABLE], chance=True)
+        share = found.overall
+        assert (share.counted, share.percent) == (1, 100.0)
+        assert (share.without, share.unreliable, share.unreliable_aligned) == (0, 2, 1)
+        assert found.failures == ()
+
+    def test_is_nothing_where_no_task_counts(self) -> None:
+        assert summarise(self.ASKED[1:3], self.UNRELIABLE, chance=True).overall.percent == 0.0
+
+    def test_counts_tasks_without_a_reference_in_a_store(self, tmp_path: Path) -> None:
+        path = tmp_path / "store.jsonl"
+        build_store(POCKET, Plan(("walkthrough",)), TASKS[:3], path)
+        share = verify_store(POCKET, path, TASKS).overall
+        assert (share.aligned, share.without, share.percent) == (3, 9, 25.0)
+        assert verify_store(POCKET, path, TASKS[:3]).overall.percent == 100.0
+
+    def test_knows_which_worlds_leave_things_to_chance(self, tmp_path: Path) -> None:
+        world, path = WeatherWorld(every=2), tmp_path / "store.jsonl"
+        plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 2)),))
+        chosen = world.tasks("train")[:2]
+        build_store(lambda: world, plan, chosen, path)
+        share = verify_store(lambda: world, path, chosen).overall
+        assert (share.tasks, share.counted, share.unreliable, share.percent) == (2, 0, 2, 0.0)
+        assert verify_store(CorridorWorld, path, chosen).overall.counted == 2
+
+
+def test_a_verification_that_is_given_up_leaves_an_unreliable_reference_unreliable(tmp_path: Path) -> None:
+    """Task 001 kills its process; its reference is marked unreliable."""
+    world, path = CorridorWorld(), tmp_path / "store.jsonl"
+    chosen = world.tasks("train")[:2]
+    build_store(CorridorWorld, Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world)),)), chosen, path)
+    writer = ReferenceWriter(path, world)
+    attempt = writer.store.attempt(chosen[1].id)
+    assert attempt is not None
+    assert attempt.reference is not None
+    writer.add(replace(attempt, reference=replace(attempt.reference, reliable=False)))
+    writer.close()
+    found = verify_store(CursedWorld, path, chosen, workers=1)
+    assert (found.overall.aligned, found.overall.unreliable, found.overall.reasons) == (1, 1, {})
 
 
 def test_verification_of_tasks_that_have_no_reference_is_refused(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.models import (
+    AlfworldEnvironment,
     PocketEnvironment,
+    PoolSection,
     ReferencesSection,
     ScienceworldEnvironment,
     WebshopEnvironment,
 )
-from actfirst.errors import ConfigError, ReferenceStoreError
+from actfirst.envs.alfworld.environment import GameEnvironment
+from actfirst.envs.pocket.world import PocketWorld
+from actfirst.errors import ConfigError, EnvironmentFailure, ReferenceStoreError
 from actfirst.references.build import Plan, build_store
 from actfirst.references.live import LiveReferences
 from actfirst.references.store import ReferenceStore
@@ -35,8 +39,39 @@ def test_without_a_file_quick_worlds_make_references_when_asked() -> None:
 
 
 def test_a_world_that_needs_long_asks_for_a_file() -> None:
-    with pytest.raises(ConfigError, match=r"scienceworld takes too long .*actfirst references build"):
+    with pytest.raises(
+        ConfigError, match=r"scienceworld is played in processes of its own.*actfirst references build"
+    ):
         open_references(open_stage(ScienceworldEnvironment()), ReferencesSection())
+
+
+def test_an_engine_in_processes_of_its_own_asks_for_a_file(tmp_path: Path) -> None:
+    """Its environments may live in another interpreter, and each replay takes as long as a rollout."""
+    games = PocketWorld(train=1, seen=1, unseen=1)
+    games.write(games.tasks("train")[0], tmp_path / "train" / "pick_and_place_simple-Thing-None-Place-1")
+    stage = open_stage(
+        AlfworldEnvironment(folder=str(tmp_path), engine="textworld"), PoolSection(python="python")
+    )
+    with pytest.raises(
+        ConfigError, match=r"alfworld is played in processes of its own.*actfirst references build"
+    ):
+        open_references(stage, ReferencesSection())
+
+
+class Closed(PocketWorld):
+    """Has tasks, and no engine that plays them."""
+
+    def open(self) -> GameEnvironment:
+        raise EnvironmentFailure("the engine is not installed")
+
+
+def test_without_an_engine_no_task_is_called_one_without_a_reference(tmp_path: Path) -> None:
+    world, path = Closed(train=2, seen=1, unseen=1), tmp_path / "store.jsonl"
+    with pytest.raises(EnvironmentFailure, match=r"no reference of pocket/train.*the engine is not installed"):
+        LiveReferences(world, "walkthrough").get(world.tasks("train")[0])
+    with pytest.raises(EnvironmentFailure, match="the engine is not installed"):
+        build_store(lambda: world, Plan(("walkthrough",)), world.tasks("train"), path)
+    assert not path.exists()
 
 
 def test_a_source_of_another_world_is_refused() -> None:

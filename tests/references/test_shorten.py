@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.references.shorten import Budget, Precedent, likely, shorten
@@ -60,6 +60,7 @@ def test_time_is_a_budget_too() -> None:
     assert not found.minimal
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from("abcdef"), min_size=1, max_size=24), st.sets(st.sampled_from("abcdef"), max_size=3)
 )

@@ -12,8 +12,10 @@ import pytest
 from actfirst.envs.pocket.world import PocketWorld
 from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
+from actfirst.references import store as references_store
 from actfirst.references.attempt import Attempt
 from actfirst.references.build import Plan, build_store
+from actfirst.references.coverage import coverage
 from actfirst.references.live import LiveReferences
 from actfirst.references.replay import replay
 from actfirst.references.store import ReferenceStore, ReferenceWriter
@@ -156,6 +158,81 @@ def test_a_place_that_cannot_be_written_is_named(place: str, tmp_path: Path) -> 
     path = tmp_path if place == "." else Path(place)
     with pytest.raises((RunFolderError, ReferenceStoreError), match=str(path)):
         build(path)
+
+
+@pytest.mark.parametrize("left", ["nothing", "half a line"])
+def test_what_another_build_wrote_just_before_the_lock_is_kept(
+    left: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins a new file, or cuts half a line and goes on; it ends when this one is about to lock."""
+    whole = without_times(store)
+    store.write_bytes(store.read_bytes()[:-40] if left == "half a line" else b"")
+    lock = references_store._lock
+
+    def other_first(path: Path) -> int:
+        monkeypatch.setattr(references_store, "_lock", lock)
+        build(path)
+        return lock(path)
+
+    monkeypatch.setattr(references_store, "_lock", other_first)
+    ReferenceWriter(store, WORLD, SETTINGS).close()
+    assert without_times(store) == whole
+
+
+def test_another_world_that_was_begun_just_before_the_lock_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = references_store._lock
+
+    def other_first(path: Path) -> int:
+        monkeypatch.setattr(references_store, "_lock", lock)
+        ReferenceWriter(path, PocketWorld(seed=1), SETTINGS).close()
+        return lock(path)
+
+    monkeypatch.setattr(references_store, "_lock", other_first)
+    with pytest.raises(ReferenceStoreError, match="would not replay"):
+        ReferenceWriter(tmp_path / "new.jsonl", WORLD, SETTINGS)
+
+
+class TestAStoreThatIsContinuedWithMoreTasks:
+    LARGER = PocketWorld(train=30)
+
+    def test_counts_those_of_the_largest_world(self, store: Path) -> None:
+        ReferenceWriter(store, self.LARGER, SETTINGS | {"train_tasks": 30}).close()
+        read = ReferenceStore.read(store)
+        assert (read.header.tasks["train"], read.header.configuration["train_tasks"]) == (30, 30)
+        assert (len(read), coverage(read).tasks) == (12, 30)
+        size = store.stat().st_size
+        ReferenceWriter(store, WORLD, SETTINGS).close()
+        assert store.stat().st_size == size, "a smaller world says nothing new"
+        assert ReferenceStore.open(store, WORLD).header.tasks["train"] == 30
+
+    def test_can_be_killed_while_it_says_so(self, store: Path) -> None:
+        before = store.stat().st_size
+        ReferenceWriter(store, self.LARGER, SETTINGS).close()
+        for length in range(before, store.stat().st_size, 50):
+            half = store.with_name("half.jsonl")
+            half.write_bytes(store.read_bytes()[:length])
+            assert ReferenceStore.read(half).header.tasks["train"] == 12
+            ReferenceWriter(half, self.LARGER, SETTINGS).close()
+            assert half.read_bytes() == store.read_bytes()
+
+    def test_lines_after_it_are_read_and_named_by_their_number(self, store: Path) -> None:
+        build_store(partial(PocketWorld, train=14), PLAN, PocketWorld(train=14).tasks("train"), store, SETTINGS)
+        assert len(ReferenceStore.read(store)) == 14
+        lines = store.read_bytes().splitlines(keepends=True)
+        store.write_bytes(b"".join(lines[:14]) + lines[14].replace(b'"text":"', b'"text":7,"x":"', 1))
+        with pytest.raises(ReferenceStoreError, match="line 15 is broken"):
+            list(ReferenceStore.read(store).attempts())
+
+
+def test_a_world_of_other_tasks_that_are_no_more_still_leaves_none_uncounted(store: Path) -> None:
+    """Recipes may name kinds of tasks: those of one and those of another are more than either."""
+    writer = ReferenceWriter(store, WORLD)
+    for number in range(100, 105):
+        writer.add(Attempt(f"pocket/train/{number:06d}-pick", "train", "pick", ("gold",), reason="none"))
+    writer.close()
+    assert coverage(ReferenceStore.read(store)).tasks == 17
 
 
 def test_two_builds_do_not_write_one_file_at_the_same_time(store: Path) -> None:

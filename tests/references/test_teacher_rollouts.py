@@ -55,6 +55,24 @@ def test_a_killed_collection_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert collect(path).engine.requests == []
 
 
+def test_a_rollout_whose_environment_failed_is_played_again_and_one_that_the_model_failed_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    collect(path, count=1)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1] |= {"error": "EnvironmentFailure: the simulator died", "score": 0.0, "actions": []}
+    lines[2] |= {"error": "PromptTooLong: 9000 tokens", "score": 0.0, "actions": []}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    collect(path, count=1)
+    again = [json.loads(line) for line in path.read_text().splitlines()]
+    assert again[:4] == lines
+    assert [(line["task_id"], line["error"], line["score"]) for line in again[4:]] == [
+        (lines[1]["task_id"], None, 100.0)
+    ]
+    assert collect(path, count=1).engine.requests == []
+
+
 def test_rollouts_become_references(tmp_path: Path) -> None:
     path, store = tmp_path / "rollouts.jsonl", tmp_path / "store.jsonl"
     collect(path)

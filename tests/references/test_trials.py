@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from actfirst.records import Task
+import pytest
+
+from actfirst.records import Observation, Reference, ReferenceStep, Task
 from actfirst.references.candidates import Candidate
 from actfirst.references.rehearsal import Rehearsal
 from actfirst.references.shorten import Budget
@@ -97,6 +99,69 @@ def test_the_most_promising_candidate_is_prepared_and_others_only_if_it_disappoi
     disappointed = choose(gliding, ("go east", "go west", *STRAIGHT))
     assert disappointed is not None
     assert actions_of(disappointed.reference)[-4:] == STRAIGHT
+
+
+STUBBORN = ("a", "b", "c", "d", "e", "win")
+PADDED = ("x", "y", "win now", "x", "x", "x", "x", "x")
+
+
+class Puzzle(Hall):
+    """`win now` wins; so does STUBBORN, of which nothing can be left out."""
+
+    def score(self, task: Task, actions: Sequence[str]) -> float:
+        self.played.append(tuple(actions))
+        return 100.0 if tuple(actions) == STUBBORN or "win now" in actions else 0.0
+
+
+class PuzzleBench(HallBench):
+    """Its environment says what its rehearsal says; `quick`: it is quick enough to need none."""
+
+    def __init__(self, quick: bool) -> None:
+        super().__init__(Puzzle())
+        self.quick = quick
+        self.tried: list[tuple[str, ...]] = []
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        return None if self.quick else self.hall
+
+    def try_out(self, task: Task, candidate: Candidate) -> Reference:
+        self.tried.append(candidate.actions)
+        seen = Observation("", (), score=Puzzle().score(task, candidate.actions))
+        steps = tuple(ReferenceStep(action, seen) for action in candidate.actions)
+        return Reference(task.id, seen, steps, candidate.source, seen.score)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_of_equally_good_candidates_the_one_that_is_shortest_after_shortening_is_chosen(quick: bool) -> None:
+    trials = Trials(PuzzleBench(quick), Budget())
+    chosen = trials.choose(ROOMS4, [Candidate(STUBBORN, "gold"), Candidate(PADDED, "teacher")])
+    assert chosen is not None
+    assert (actions_of(chosen.reference), chosen.reference.source, chosen.cut) == (("win now",), "teacher", 7)
+
+
+def test_of_many_equally_good_candidates_the_shortest_few_are_prepared() -> None:
+    bench = PuzzleBench(quick=False)
+    lists = [(f"from {n}", *("x",) * n, "win now") for n in range(6)]
+    Trials(bench, None).choose(ROOMS4, [Candidate(actions, "teacher") for actions in reversed(lists)])
+    assert bench.tried == lists[:3]
+
+
+@pytest.mark.parametrize("replays", [0, 1, 6, 12])
+def test_a_task_has_one_budget_whatever_is_shortened_for_it(replays: int) -> None:
+    """Each of these lists is shortened, and again in the environment's wording, and again as a whole."""
+    whole = ("hop east", "hop east", "glide east", "hop east", "pull lever")
+    lists = (whole, ("go east", "go west", *whole), (*whole[:1], "go west", *whole))
+    hall = Hall()
+    trials = Trials(HallBench(hall), Budget(replays=replays))
+    for _ in range(2):
+        hall.played.clear()
+        assert trials.choose(ROOMS4, [Candidate(actions, "gold") for actions in lists]) is not None
+        assert len(hall.played) <= len(lists) + replays, "the next task has a budget of its own"
+
+
+def test_seconds_are_shared_as_replays_are() -> None:
+    assert Budget(10, 5.0).less(3, 2.0) == Budget(7, 3.0)
 
 
 def test_candidates_that_promise_nothing_are_not_prepared() -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import pytest
 
 from actfirst.errors import EnvironmentFailure
@@ -61,6 +66,31 @@ def test_giving_up_half_way_leaves_no_process() -> None:
     next(running)
     running.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children()
+
+
+KILLED = """
+from actfirst.references.workers import run_jobs
+from tests.references.test_workers import Doubling
+
+for job, (_, pid) in run_jobs([1, 8], Doubling(), 1, 600.0):
+    print(pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_worker_whose_job_hangs_ends_when_its_owner_is_killed(how: signal.Signals) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, cwd=Path.cwd())
+    assert owner.stdout is not None
+    worker = psutil.Process(int(owner.stdout.readline()))
+    time.sleep(0.5)  # by now it hangs
+    assert worker.is_running()
+    os.kill(owner.pid, how)
+    owner.wait()
+    owner.stdout.close()
+    _, left = psutil.wait_procs([worker], timeout=20)
+    for process in left:
+        process.kill()
+    assert not left
 
 
 def test_no_jobs_no_workers() -> None:

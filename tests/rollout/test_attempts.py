@@ -12,9 +12,10 @@ from actfirst.acting import Progress
 from actfirst.alignment import RULES
 from actfirst.envs.inline import InlinePool
 from actfirst.envs.pool import PoolLimits, ProcessPool
-from actfirst.errors import EnvironmentFailure
+from actfirst.errors import EnvironmentFailure, WorkerLost
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.records import Observation, Task
+from actfirst.rollout.attempts import MOST_LOSSES
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect
 from tests.support.misbehaving import misbehaving
@@ -37,22 +38,27 @@ class _Flaky(CorridorEnvironment):
         self.steps += 1
         if self.length == 4 and self.steps == 2 and self.world.failures[0] > 0:
             self.world.failures[0] -= 1
-            raise RuntimeError("simulator gone")
+            raise self.world.error("simulator gone")
         return super().step(action)
 
 
 @dataclass(frozen=True)
 class _FlakyWorld(CorridorWorld):
     failures: list[int] = field(default_factory=lambda: [0])
+    error: type[Exception] = RuntimeError
 
     def open(self) -> _Flaky:
         return _Flaky(world=self)
 
 
 def rolled_out(
-    method: str, failures: int, retries: int, budget: int | None = None
+    method: str,
+    failures: int,
+    retries: int,
+    budget: int | None = None,
+    error: type[Exception] = RuntimeError,
 ) -> tuple[RolloutBatch, Bench]:
-    made = bench(method, perfect, world=_FlakyWorld(failures=[failures]), budget=budget)
+    made = bench(method, perfect, world=_FlakyWorld(failures=[failures], error=error), budget=budget)
     collector = replace(made.collector, retries=retries)
     return asyncio.run(collector.collect(0, corridor_tasks(4), Progress(), 14.0)), made
 
@@ -86,6 +92,21 @@ def test_after_the_last_attempt_the_failure_stays_on_the_episode() -> None:
     assert "simulator gone" in str(batch.episodes[2].error)
     assert [bool(episode.error) for episode in batch.episodes] == [False, False, True, False]
     assert len(batch.samples) == 2 + 3 + 2 + 5  # the contexts of the last attempt count, as far as it went
+
+
+def test_a_worker_lost_for_another_s_fault_costs_no_attempt() -> None:
+    smooth, _ = rolled_out("vanilla", 0, 0)
+    rough, _ = rolled_out("vanilla", 3, 0, error=WorkerLost)
+    assert [episode.error for episode in rough.episodes] == [None] * 4
+    assert [episode.attempts for episode in rough.episodes] == [1, 1, 4, 1]
+    assert rough.samples == smooth.samples
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_task_that_loses_every_worker_is_given_up_in_the_end(retries: int) -> None:
+    batch, _ = rolled_out("vanilla", 1000, retries, error=WorkerLost)
+    assert [episode.attempts for episode in batch.episodes] == [1, 1, MOST_LOSSES + 1 + retries, 1]
+    assert batch.episodes[2].error == "WorkerLost: simulator gone"
 
 
 def test_only_failures_of_environments_are_worth_another_attempt() -> None:

@@ -34,8 +34,11 @@ class MisbehavingEnvironment(CorridorEnvironment):
             mark.touch()
         if self.how == "slow-reset":
             time.sleep(60)
-        if self.how == "children":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        if self.how == "late-reset":
+            time.sleep(1.5)
+        if self.how in ("children", "daemon"):
+            sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
+            child = subprocess.Popen(sleeping, start_new_session=self.how == "daemon")
             (self.folder / "child").write_text(str(child.pid))
         return super().reset(task)
 

@@ -1,7 +1,10 @@
-"""What `actfirst references` prints: coverage, verification, and one reference as a text."""
+"""What `actfirst references` prints: coverage, verification, one reference as a text, and the time that it took."""
 
 from __future__ import annotations
 
+import resource
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +34,18 @@ def print_coverage(file: Path, found: Coverage) -> None:
         print("sources: " + ", ".join(f"{name} {count}" for name, count in found.sources.items()))
     for reason, count in found.reasons.items():
         print(f"without: {count} x {reason}")
+    longer = {kind: group.over_limit for kind, group in found.by_kind.items()}
+    lower = {kind: group.below_full_score for kind, group in found.by_kind.items()}
+    _print_kinds(f"more than {found.turn_limit} actions", all_.over_limit, longer)
+    _print_kinds("below full score", all_.below_full_score, lower)
     columns = ("kind", "attempted", "covered", "successful", "in limit", "unreliable", "score", "actions")
     print_table(columns, [_group_row(kind, group) for kind, group in {**found.by_kind, "all": all_}.items()])
+
+
+def _print_kinds(what: str, count: int, by_kind: dict[str, int]) -> None:
+    """A count and the kinds that it comes from; nothing where there is nothing to tell."""
+    if count:
+        print(f"{what}: {count} ({', '.join(f'{kind} {n}' for kind, n in by_kind.items() if n)})")
 
 
 def _group_row(kind: str, group: Group) -> list[str]:
@@ -41,18 +54,27 @@ def _group_row(kind: str, group: Group) -> list[str]:
 
 
 def print_verification(found: Verification) -> None:
-    columns = ("kind", "references", "aligned", "percent", "unreliable", "of these aligned", "first failures")
-    rows = {**found.by_kind, "all": found.overall}
+    all_ = found.overall
+    print(
+        f"{all_.aligned} of {all_.counted} tasks that count pass every check on every turn; of {all_.tasks} tasks, "
+        f"{all_.without} have no reference and {all_.unreliable} an unreliable one"
+    )
+    columns = (
+        "kind", "tasks", "counted", "aligned", "percent", "without", "unreliable", "of these aligned",
+        "first failures",
+    )  # fmt: skip
+    rows = {**found.by_kind, "all": all_}
     print_table(columns, [_share_row(kind, share) for kind, share in rows.items()])
     for failure in found.failures:
         print_note(f"turn {failure.turn} of {failure.task_id}: {failure.reason}")
 
 
 def _share_row(kind: str, share: Share) -> list[str]:
-    counts = (share.references, share.aligned)
-    percent = f"{share.percent:.2f}" if share.references else "-"
+    counts = (share.tasks, share.counted, share.aligned)
+    percent = f"{share.percent:.2f}" if share.counted else "-"
+    others = (share.without, share.unreliable, share.unreliable_aligned)
     said = ", ".join(f"{count} x {reason}" for reason, count in share.reasons.items())
-    return [kind, *map(str, counts), percent, str(share.unreliable), str(share.unreliable_aligned), said]
+    return [kind, *map(str, counts), percent, *map(str, others), said]
 
 
 def print_attempt(attempt: Attempt) -> None:
@@ -69,7 +91,33 @@ def print_attempt(attempt: Attempt) -> None:
         print(f"\n{number}> {step.action}\n{step.observation.text}")
 
 
-def plain(record: Coverage | Verification | Attempt) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What the clocks say, or how far they went.
+
+    `processor_seconds` is the time of this process and of every process that was ended and waited for: workers, and the
+    simulators that they started. What a worker had started that hung or died is not in it.
+    """
+
+    processor_seconds: float
+    seconds: float
+
+    @classmethod
+    def now(cls) -> Effort:
+        used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return cls(sum(one.ru_utime + one.ru_stime for one in used), time.monotonic())
+
+    def since(self, before: Effort) -> Effort:
+        return Effort(
+            round(self.processor_seconds - before.processor_seconds, 2), round(self.seconds - before.seconds, 2)
+        )
+
+
+def print_effort(effort: Effort) -> None:
+    print(f"{effort.processor_seconds:.1f} s of processor time, workers included, in {effort.seconds:.1f} s")
+
+
+def plain(record: Coverage | Verification | Attempt | Effort) -> dict[str, object]:
     from dataclasses import asdict
 
     return asdict(record)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
-from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
+from actfirst.cli.progress import progress
+from actfirst.cli.reference_rollouts import play_teacher
+from actfirst.cli.reference_tables import (
+    Effort,
+    plain,
+    print_attempt,
+    print_coverage,
+    print_effort,
+    print_verification,
+)
 
 if TYPE_CHECKING:
     from actfirst.config.models import Config
     from actfirst.envs.base import World
     from actfirst.records import Task
     from actfirst.references.attempt import Attempt
-    from actfirst.references.build import Import
     from actfirst.references.make import Care
 
 app = typer.Typer(help="Build, verify and show offline reference trajectories.", no_args_is_help=True)
@@ -71,7 +76,8 @@ def build(
         bool, typer.Option(help="Ask all sources again; a better reference replaces one.")
     ] = False,
     shorten_seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="How long one reference may be shortened; 0: not at all.")
+        float | None,
+        typer.Option(min=0.0, help="How long the candidates of one task may be shortened; 0: not at all."),
     ] = None,
     json_file: Json = None,
 ) -> None:
@@ -91,13 +97,14 @@ def build(
     from actfirst.references.coverage import coverage
     from actfirst.references.store import ReferenceStore
 
+    started = Effort.now()
     config = resolve(recipe, overrides or [])
     opener = partial(open_world, config.environment)
     world = opener()
     tasks = choose(world, split, per_kind, only)
     files = [Import(path) for path in imports or []]
     for model in teachers or []:
-        files.append(_teacher_rollouts(config, model, rollouts, tasks, out))
+        files.append(play_teacher(config, model, rollouts, tasks, out))
     plan = Plan(
         sources=_names(sources if sources is not None else config.references.source),
         imports=tuple(files),
@@ -105,7 +112,7 @@ def build(
         workers=_workers(config, workers),
         again=again,
     )
-    with _progress("tasks") as told:
+    with progress("tasks") as told:
         covered = 0
 
         def tell(done: int, of: int, attempt: Attempt | None) -> None:
@@ -116,7 +123,9 @@ def build(
         build_store(opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
     result = coverage(ReferenceStore.read(out))
     print_coverage(out, result)
-    write_result(json_file, plain(result))
+    effort = Effort.now().since(started)
+    print_effort(effort)
+    write_result(json_file, {**plain(result), **plain(effort)})
 
 
 @app.command("verify")
@@ -129,17 +138,22 @@ def verify(
     only: Only = "",
     at_least: Annotated[
         float,
-        typer.Option(min=0.0, max=100.0, help="Percent of reliable references that must pass every check."),
+        typer.Option(min=0.0, max=100.0, help="Percent of the tasks that must pass every check on every turn."),
     ] = 99.0,
     workers: Workers = None,
     json_file: Json = None,
 ) -> None:
     """Follow every reference with its own actions in a fresh environment and check each turn.
 
-    Exit code 1 if fewer than --at-least percent pass. Unreliable references are counted by themselves.
+    Exit code 1 if fewer than --at-least percent of the tasks pass every check. A task without a reference fails.
+
+    Of a file that was built for a part of a split, verify that part (--per-kind, --only).
+
+    A task with an unreliable reference fails too; in worlds that leave things to chance it is left out of the share.
 
     \b
     actfirst references verify pocket references/pocket.jsonl
+    actfirst references verify scienceworld-small references/scienceworld.jsonl --per-kind 2
     """
     from functools import partial
 
@@ -147,11 +161,12 @@ def verify(
     from actfirst.envs.registry import open_world
     from actfirst.references.verify import verify_store
 
+    started = Effort.now()
     config = resolve(recipe, overrides or [])
     opener = partial(open_world, config.environment)
     tasks = choose(opener(), split, per_kind, only)
     configuration = config.environment.model_dump(mode="json")
-    with _progress("references") as told:
+    with progress("references") as told:
         found = verify_store(
             opener,
             file,
@@ -161,7 +176,10 @@ def verify(
             on_task=lambda done, of: told(done, of, ""),
         )
     print_verification(found)
-    write_result(json_file, {"percent": found.overall.percent, "at_least": at_least, **plain(found)})
+    effort = Effort.now().since(started)
+    print_effort(effort)
+    share = {"percent": found.overall.percent, "at_least": at_least}
+    write_result(json_file, {**share, **plain(found), **plain(effort)})
     if found.overall.percent < at_least:
         print_note(f"{found.overall.percent:.2f} % is less than --at-least {at_least:g}")
         raise typer.Exit(1)
@@ -244,42 +262,6 @@ def _workers(config: Config, asked: int | None) -> int:
     return (os.cpu_count() or 1) if hosting(config.environment).processes else 0
 
 
-def _teacher_rollouts(config: Config, model: str, count: int, tasks: Sequence[Task], out: Path) -> Import:
-    """Let a model play every task; its rollouts are candidates, in a file beside the store."""
-    from actfirst.references.build import Import
-    from actfirst.runtime.model_folder import find_model
-    from actfirst.runtime.teacher_rollouts import TeacherRollouts
-
-    folder = find_model(model, "--teacher")
-    name = model.rstrip("/").replace(":", "/").split("/")[-1]
-    path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
-
-    async def play(told: Callable[[int, int, str], None]) -> None:
-        from actfirst.evaluate.protocol import Evaluator
-        from actfirst.runtime.parts import open_encoder, open_engine, open_stage
-
-        stage, section = open_stage(config.environment, config.pool), config.evaluation
-        engine = open_engine(config.engine, folder)
-        try:
-            policy = stage.policy(engine, open_encoder(folder), section.generation)
-            evaluator = Evaluator(
-                stage.pool,
-                stage.rules,
-                stage.world.turn_limit,
-                section.batch_tasks,
-                retries=config.pool.retries,
-            )
-            rollouts = TeacherRollouts(evaluator, policy, model, count, config.run.seed, path)
-            await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
-        finally:
-            await engine.close()
-            await stage.pool.close()
-
-    with _progress("rollouts") as told:
-        asyncio.run(play(told))
-    return Import(path, f"teacher:{name}")
-
-
 def _find(ids: Sequence[str], part: str, file: Path) -> str:
     from actfirst.errors import TaskError
 
@@ -290,33 +272,3 @@ def _find(ids: Sequence[str], part: str, file: Path) -> str:
         fault = f"{len(found)} tasks whose id holds" if found else "no task whose id holds"
         raise TaskError(f"{file} has {fault} {part!r}; name one of its {len(ids)} tasks")
     return found[0]
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal; elsewhere about ten lines, and one a minute at least. Both on stderr."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        last = time.monotonic()
-
-        def say(done: int, of: int, more: str) -> None:
-            nonlocal last
-            if done == of or done % max(1, of // 10) == 0 or time.monotonic() - last > 60:
-                last = time.monotonic()
-                print_note(f"{done} of {of} {what}" + (f", {more}" if more else ""))
-
-        yield say
-        return
-    columns = (
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, of, more: bar.update(task, completed=done, total=of, description=more)

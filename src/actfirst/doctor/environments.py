@@ -11,6 +11,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from actfirst.doctor import webshop
 from actfirst.doctor.findings import Check, Finding, State
 from actfirst.doctor.scienceworld import scienceworld
 from actfirst.envs.alfworld.textworld_engine import INSTALL, PACKAGES
@@ -81,5 +82,6 @@ CHECKS = (
     Check("ALFWorld", alfworld, _DOWNLOAD, State.WARN),
     Check("TextWorld", textworld, INSTALL, State.WARN),
     Check("ScienceWorld", scienceworld, SCIENCEWORLD_INSTALL, State.WARN),
+    *webshop.CHECKS,
     Check("plug-ins", plugins, "remove packages that do not load", State.WARN),
 )

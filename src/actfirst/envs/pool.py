@@ -2,8 +2,8 @@
 
 Workers start when they are needed and are filled one after the other. Calls of different environments never wait for
 each other. A worker that crashes, or in which a call exceeds its deadline, is ended; every environment that it played
-fails with an EnvironmentFailure, and the next lease starts a new worker. Beginning a task again is the business of
-rollouts.
+fails with an EnvironmentFailure, of the kind WorkerLost where it cannot have been the cause, and the next lease starts
+a new worker. Beginning a task again is the business of rollouts.
 """
 
 from __future__ import annotations
@@ -149,10 +149,13 @@ class ProcessPool:
         self._drop_ended()
 
     async def _retire(self, leased: _Leased) -> None:
-        """Close an environment in its own time; its place counts as taken until then."""
+        """Close an environment in its own time; its place counts as taken until then.
+
+        Closing waits for a call that was cancelled, which may be a reset.
+        """
         try:
             said = "closing a failed environment"
-            seconds = self._limits.step_seconds
+            seconds = max(self._limits.reset_seconds, self._limits.step_seconds)
             await leased.worker.process.call(leased.place, Call.CLOSE, None, seconds, said)
         except ActfirstError:
             pass  # either it is closed all the same, or its worker was ended

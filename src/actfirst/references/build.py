@@ -87,6 +87,7 @@ def build_store(
 ) -> None:
     """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known."""
     world = open_world()
+    world.open().close()  # what is missing here would be missing for every task
     keys = {source.key for source in open_sources(world, plan.sources, _files(plan))}
     writer = ReferenceWriter(path, world, configuration)
     try:

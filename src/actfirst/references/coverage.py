@@ -1,4 +1,4 @@
-"""What a store covers: tasks, scores, lengths, sources, and why the rest has no reference."""
+"""What a store covers: tasks, scores, lengths, sources, and what is wrong with the rest."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Attempted tasks of one kind, or of all."""
+    """Attempted tasks of one kind, or of all. Of the covered ones, those that are not successful are below full score,
+    and those that are not within the limit have more actions than an episode has turns."""
 
     attempted: int
     covered: int
     successful: int
+    below_full_score: int
     within_limit: int
+    over_limit: int
     unreliable: int
     mean_score: float
     mean_actions: float
@@ -41,7 +44,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """A store in figures. `tasks` counts the tasks of the splits it holds attempts of."""
+    """A store in figures. `tasks` counts the tasks of the splits it holds attempts of: as many as the largest world had
+    for which it was built, and at least those that were attempted."""
 
     tasks: int
     turn_limit: int
@@ -56,11 +60,11 @@ class Coverage:
 def coverage(store: ReferenceStore) -> Coverage:
     """Count what is in a store; its lines are read one at a time."""
     rows: list[_Row] = []
-    splits: set[str] = set()
+    splits: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for attempt in store.attempts():
-        splits.add(attempt.split)
+        splits[attempt.split] += 1
         rows.append(_row(attempt))
         if attempt.reference is None:
             reasons[_NUMBER.sub("#", attempt.reason)] += 1
@@ -72,7 +76,7 @@ def coverage(store: ReferenceStore) -> Coverage:
     limit = store.header.turn_limit
     lengths = sorted(row.actions for row in rows if row.covered)
     return Coverage(
-        tasks=sum(store.header.tasks.get(split, 0) for split in splits),
+        tasks=sum(max(store.header.tasks.get(split, 0), attempted) for split, attempted in splits.items()),
         turn_limit=limit,
         overall=_group(rows, limit),
         by_kind={kind: _group(kinds[kind], limit) for kind in sorted(kinds)},
@@ -102,11 +106,15 @@ def _row(attempt: Attempt) -> _Row:
 def _group(rows: Iterable[_Row], limit: int) -> Group:
     listed = list(rows)
     covered = [row for row in listed if row.covered]
+    successful = sum(row.score >= _SUCCESS for row in covered)
+    within = sum(row.actions <= limit for row in covered)
     return Group(
         attempted=len(listed),
         covered=len(covered),
-        successful=sum(row.score >= _SUCCESS for row in covered),
-        within_limit=sum(row.actions <= limit for row in covered),
+        successful=successful,
+        below_full_score=len(covered) - successful,
+        within_limit=within,
+        over_limit=len(covered) - within,
         unreliable=sum(not row.reliable for row in covered),
         mean_score=statistics.fmean(row.score for row in covered) if covered else 0.0,
         mean_actions=statistics.fmean(row.actions for row in covered) if covered else 0.0,

@@ -6,6 +6,7 @@ For worlds whose replays take milliseconds and are not random, where replaying n
 from __future__ import annotations
 
 from actfirst.envs.base import World
+from actfirst.errors import EnvironmentFailure
 from actfirst.records import Reference, Task
 from actfirst.references.make import Care, Maker
 from actfirst.references.sources import open_sources
@@ -20,5 +21,8 @@ class LiveReferences:
 
     def get(self, task: Task) -> Reference | None:
         if task.id not in self._made:
-            self._made[task.id] = self._maker.attempt(task).reference
+            attempt = self._maker.attempt(task)
+            if not attempt.tried:  # nothing was asked: this says nothing about the task
+                raise EnvironmentFailure(f"no reference of {task.id} could be made; {attempt.reason}")
+            self._made[task.id] = attempt.reference
         return self._made[task.id]

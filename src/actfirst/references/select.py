@@ -6,8 +6,6 @@ shortest successful one, which is the same rule, because a score there is 100 or
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from actfirst.records import Reference
 
 
@@ -19,8 +17,3 @@ def worthy(reference: Reference) -> bool:
 def rank(reference: Reference) -> tuple[float, int]:
     """Smaller is better."""
     return -reference.score, len(reference.steps)
-
-
-def best(replayed: Iterable[Reference]) -> Reference | None:
-    """The best worthy one; of equals the first."""
-    return min(filter(worthy, replayed), key=rank, default=None)

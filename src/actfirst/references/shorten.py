@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much shortening may cost per task."""
+    """How much shortening may cost per task, however many lists are shortened for it."""
 
     replays: int = 400
     seconds: float = 120.0
+
+    def less(self, replays: int, seconds: float) -> Self:
+        """What is left of it."""
+        return replace(self, replays=self.replays - replays, seconds=self.seconds - seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """References on disk: one JSON object a line, a header first, appended as they are made.
 
 The header names the world, its fingerprint and its configuration in words; a file of anything else is refused, and
-never touched. Every further line is an `Attempt`; the last line of a task counts. Opening reads the file once to learn
-where each task's line is; a line is parsed when its task is asked for. A line that a kill left half-written is not
-read, and is cut when the store is opened for more; a broken line anywhere else is an error that names it.
+never touched. Every further line is an `Attempt`; the last line of a task counts. A build that knows of more tasks than
+the header does appends a header of its own; the last one counts. Opening reads the file once to learn where each
+task's line is; a line is parsed when its task is asked for. A line that a kill left half-written is not read, and is
+cut when the store is opened for more; a broken line anywhere else is an error that names it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -28,6 +29,7 @@ from actfirst.tracking import files
 FORMAT = "actfirst-references-2"
 _ATTEMPT = TypeAdapter(Attempt)
 _ID = b'{"task_id":"'
+_FORMAT = b'{"format"'  # how a header begins
 _REFERENCE = b'"reference":{'  # JSON escapes quotes inside strings, so no text can look like this key
 
 Configuration = Mapping[str, object]
@@ -36,7 +38,7 @@ Configuration = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """For what a store was made. `tasks` counts the tasks of the splits when it was begun."""
+    """For what a store was made. `tasks` counts the tasks of each split, in the largest world of all builds."""
 
     format: str
     world: str
@@ -60,6 +62,12 @@ class Header:
             configuration=json.loads(json.dumps(dict(configuration))),
             actfirst=__version__,
         )
+
+    def with_tasks_of(self, other: Header) -> Header:
+        """Of each split as many tasks as the larger of both counts: a recipe may ask for a part of a world."""
+        splits = {**other.tasks, **self.tasks}
+        tasks = {split: max(self.tasks.get(split, 0), other.tasks.get(split, 0)) for split in splits}
+        return replace(self, tasks=tasks)
 
 
 _HEADER = TypeAdapter(Header)
@@ -88,6 +96,9 @@ class ReferenceStore:
         _, first = next(lines, (0, b""))
         header, places = _read_header(path, first), {}
         for number, (offset, line) in enumerate(lines, start=2):
+            if line.startswith(_FORMAT):
+                header = _read_header(path, line)
+                continue
             task_id, covered = _glance(path, number, line)
             places[task_id] = _Place(number, offset, len(line), covered)
         return cls(path, header, places)
@@ -148,20 +159,12 @@ class ReferenceWriter:
 
     def __init__(self, path: Path, world: World, configuration: Configuration | None = None) -> None:
         self._path = path
-        settings = configuration or {}
+        now = Header.of(world, configuration or {})
         with files.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            size, whole = files.size(path), files.whole_size(path)
-        if size:
-            # Before anything is locked or cut: the file may be somebody's notes.
-            check_header(path, world, settings)
         self._lock = _lock(path)
         try:
-            if size > whole:
-                files.cut(path, whole)
-            if not whole:
-                self._append(_HEADER.dump_python(Header.of(world, settings), mode="json"))
-            self.store = ReferenceStore.read(path)
+            self.store = self._begin(now)
         except BaseException:
             self.close()
             raise
@@ -177,6 +180,22 @@ class ReferenceWriter:
             os.close(self._lock)
             self._lock = -1
 
+    def _begin(self, now: Header) -> ReferenceStore:
+        """Open the file for more. It is looked at only now that it is locked: until then another build may write."""
+        size, whole = files.size(self._path), files.whole_size(self._path)
+        if size:
+            _check(self._path, now)  # before anything is cut: the file may be somebody's notes
+        if size > whole:
+            files.cut(self._path, whole)
+        if not whole:
+            self._append(_HEADER.dump_python(now, mode="json"))
+        store = ReferenceStore.read(self._path)
+        more = now.with_tasks_of(store.header)
+        if more.tasks == store.header.tasks:
+            return store
+        self._append(_HEADER.dump_python(more, mode="json"))
+        return ReferenceStore.read(self._path)
+
     def _append(self, record: Mapping[str, object]) -> bytes:
         line = files.json_line(record)
         files.append_whole(self._path, line)
@@ -185,8 +204,12 @@ class ReferenceWriter:
 
 def check_header(path: Path, world: World, configuration: Configuration) -> None:
     """Refuse a file that was not made for `world` as it is configured now, saying what differs."""
+    _check(path, Header.of(world, configuration))
+
+
+def _check(path: Path, now: Header) -> None:
     _, first = next(_lines(path), (0, b""))
-    made, now = _read_header(path, first), Header.of(world, configuration)
+    made = _read_header(path, first)
     if (made.world, made.fingerprint) == (now.world, now.fingerprint):
         return
     raise ReferenceStoreError(

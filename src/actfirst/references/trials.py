@@ -1,12 +1,16 @@
 """Which candidate of a task becomes its reference, and what is left of it: replay, select, shorten.
 
 Two ways. Where an environment is quick, every candidate is replayed in it. Where the world has a rehearsal, candidates
-are rehearsed first; the most promising one is shortened by rehearsals, and only what is left is worded as it is
+are rehearsed first; the most promising ones are shortened by rehearsals, and only what is left is worded as it is
 admissible and replayed in the environment. Whatever is chosen was replayed in the environment.
+
+Which of several equally good candidates is the shortest is known only after they are shortened. So the shortest few of
+them (`_TIED`) are shortened, beginning with the shortest, out of the one budget that a task has.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +18,13 @@ from dataclasses import dataclass
 from actfirst.records import Reference, Task
 from actfirst.references.candidates import Candidate
 from actfirst.references.rehearsal import Rehearsal
-from actfirst.references.select import best, rank, worthy
+from actfirst.references.select import rank, worthy
 from actfirst.references.shorten import Budget, Precedent, Shortened, shorten
 from actfirst.references.workbench import Workbench
 
 Actions = tuple[str, ...]
 _PRECEDENTS = 4  # shortened solutions that are remembered per kind of task
+_TIED = 3  # candidates of one score that are shortened; each costs as much as the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +41,24 @@ class Trials:
 
     def __init__(self, bench: Workbench, budget: Budget | None) -> None:
         self._bench = bench
-        self._budget = budget
+        self._budget = self._left = budget
         self._precedents: dict[str, deque[Precedent]] = {}
 
     def choose(self, task: Task, candidates: Sequence[Candidate]) -> Chosen | None:
         """None if no candidate leads anywhere."""
+        self._left = self._budget
         rehearsal = self._bench.rehearsal
         return (
             self._replay(task, candidates) if rehearsal is None else self._rehearse(task, candidates, rehearsal)
         )
 
     def _replay(self, task: Task, candidates: Sequence[Candidate]) -> Chosen | None:
-        found = best(self._bench.try_out(task, candidate) for candidate in candidates)
-        if found is None:
-            return None
+        replayed = (self._bench.try_out(task, candidate) for candidate in candidates)
+        found = sorted(filter(worthy, replayed), key=rank)
+        tied = [one for one in found if one.score == found[0].score][:_TIED]
+        return min((self._shortened(task, one) for one in tied), key=_rank, default=None)
+
+    def _shortened(self, task: Task, found: Reference) -> Chosen:
         long, source, score = actions_of(found), found.source, found.score
         short = self._shorten(task, long, lambda part: self._try(task, part, source).score >= score).actions
         if len(short) < len(long):
@@ -57,14 +66,17 @@ class Trials:
         return Chosen(found, len(long) - len(found.steps))
 
     def _rehearse(self, task: Task, candidates: Sequence[Candidate], rehearsal: Rehearsal) -> Chosen | None:
-        promises = [(-rehearsal.score(task, one.actions), len(one.actions), one) for one in candidates]
+        promised = [(rehearsal.score(task, one.actions), one) for one in candidates]
+        promised.sort(key=lambda pair: (-pair[0], len(pair[1].actions)))
         chosen: Chosen | None = None
-        for promise, length, candidate in sorted(promises, key=lambda promised: promised[:2]):
-            if promise >= 0 or (chosen is not None and chosen.reference.score >= -promise):
+        for place, (score, candidate) in enumerate(promised):
+            tied = place < _TIED and score == promised[0][0]
+            kept = chosen is not None and chosen.reference.score >= score
+            if score <= 0 or (kept and not tied):
                 break
-            found = self._prepare(task, candidate, -promise, rehearsal)
-            if chosen is None or rank(found) < rank(chosen.reference):
-                chosen = Chosen(found, max(0, length - len(found.steps)))
+            found = self._prepare(task, candidate, score, rehearsal)
+            one = Chosen(found, max(0, len(candidate.actions) - len(found.steps)))
+            chosen = one if chosen is None else min(chosen, one, key=_rank)
         return chosen if chosen is not None and worthy(chosen.reference) else None
 
     def _prepare(self, task: Task, candidate: Candidate, score: float, rehearsal: Rehearsal) -> Reference:
@@ -89,16 +101,22 @@ class Trials:
         return min(found, self._try(task, short, source), key=rank) if len(short) < len(long) else found
 
     def _shorten(self, task: Task, actions: Actions, works: Callable[[Actions], bool]) -> Shortened:
-        if self._budget is None:
+        if self._left is None:
             return Shortened(actions)
         known = self._precedents.setdefault(task.kind, deque(maxlen=_PRECEDENTS))
-        short = shorten(actions, works, self._budget, tuple(known))
+        started = time.monotonic()
+        short = shorten(actions, works, self._left, tuple(known))
+        self._left = self._left.less(short.replays, time.monotonic() - started)
         if len(short.actions) < len(actions):
             known.appendleft(Precedent(actions, short.actions))
         return short
 
     def _try(self, task: Task, actions: Actions, source: str) -> Reference:
         return self._bench.try_out(task, Candidate(actions, source))
+
+
+def _rank(chosen: Chosen) -> tuple[float, int]:
+    return rank(chosen.reference)
 
 
 def actions_of(reference: Reference) -> Actions:

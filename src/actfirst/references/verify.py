@@ -1,9 +1,13 @@
-"""Perfect replay of a whole store: does every reference, followed with its own actions, pass every check?"""
+"""Perfect replay of a whole store: does every reference, followed with its own actions, pass every check?
+
+The share that passes is one of tasks, not of references: a task without a reference counts as one that failed. So does
+a reference that is marked unreliable, except in worlds that leave things to chance, where it does not count.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,13 +17,14 @@ from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
 from actfirst.references.build import OpenWorld
 from actfirst.references.follow import follow
+from actfirst.references.make import RandomWorld
 from actfirst.references.store import Configuration, ReferenceStore, check_header
 from actfirst.references.workers import GivenUp, run_jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What came of following one reference. `reason` is empty where every check passed."""
+    """What came of following the reference of one task. `reason` is empty where every check passed."""
 
     task_id: str
     kind: str
@@ -34,23 +39,26 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """References of one kind: those that replay reliably, how many passed every check, and why others did not."""
+    """Tasks of one kind: how many count, how many of these passed every check, and why others did not. `without` have
+    no reference, `unreliable` have one that is marked so."""
 
-    references: int = 0
+    tasks: int = 0
+    counted: int = 0
     aligned: int = 0
+    without: int = 0
     unreliable: int = 0
     unreliable_aligned: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
     @property
     def percent(self) -> float:
-        """The share of reliable references that passed every check; 100 if there are none to ask about."""
-        return 100.0 * self.aligned / self.references if self.references else 100.0
+        """The share of the tasks that count; 0 if none does, because then nothing is shown."""
+        return 100.0 * self.aligned / self.counted if self.counted else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A whole store: in all and by kind. `failures` are the first few, for a person to look at."""
+    """All tasks asked about: together and by kind. `failures` are the first few, for a person to look at."""
 
     overall: Share
     by_kind: dict[str, Share]
@@ -100,7 +108,8 @@ def verify_store(
     on_task: Callable[[int, int], None] = lambda done, of: None,
 ) -> Verification:
     """Follow the reference of every task that has one."""
-    check_header(path, open_world(), configuration or {})
+    world = open_world()
+    check_header(path, world, configuration or {})
     store = ReferenceStore.read(path)
     covered = [task for task in tasks if store.covers(task)]
     if not covered:
@@ -108,28 +117,33 @@ def verify_store(
     found: list[Verified] = []
     for task, outcome in run_jobs(covered, _Following(open_world, path), workers, seconds):
         if isinstance(outcome, GivenUp):
-            outcome = Verified(task.id, task.kind, True, outcome.reason, 0)
+            reference = store.get(task)
+            reliable = reference is not None and reference.reliable
+            outcome = Verified(task.id, task.kind, reliable, outcome.reason, 0)
         found.append(outcome)
         on_task(len(found), len(covered))
-    return summarise(found)
+    return summarise(tasks, found, chance=isinstance(world, RandomWorld))
 
 
-def summarise(found: Sequence[Verified], shown: int = 20) -> Verification:
+def summarise(tasks: Sequence[Task], found: Sequence[Verified], chance: bool, shown: int = 20) -> Verification:
+    """Of `tasks`, `found` were followed. `chance`: the world leaves things to chance."""
+    asked = Counter(task.kind for task in tasks)
     kinds: dict[str, list[Verified]] = defaultdict(list)
     for one in found:
         kinds[one.kind].append(one)
     failures = [one for one in found if one.reliable and not one.aligned]
-    by_kind = {kind: _share(kinds[kind]) for kind in sorted(kinds)}
-    return Verification(_share(found), by_kind, tuple(failures[:shown]))
+    by_kind = {kind: _share(asked[kind], kinds[kind], chance) for kind in sorted(asked)}
+    return Verification(_share(len(tasks), found, chance), by_kind, tuple(failures[:shown]))
 
 
-def _share(found: Iterable[Verified]) -> Share:
-    listed = list(found)
-    reliable = [one for one in listed if one.reliable]
-    others = [one for one in listed if not one.reliable]
+def _share(tasks: int, found: Sequence[Verified], chance: bool) -> Share:
+    reliable = [one for one in found if one.reliable]
+    others = [one for one in found if not one.reliable]
     return Share(
-        references=len(reliable),
+        tasks=tasks,
+        counted=tasks - len(others) if chance else tasks,
         aligned=sum(one.aligned for one in reliable),
+        without=tasks - len(found),
         unreliable=len(others),
         unreliable_aligned=sum(one.aligned for one in others),
         reasons=dict(Counter(one.reason for one in reliable if not one.aligned).most_common()),

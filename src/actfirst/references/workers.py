@@ -1,13 +1,16 @@
 """Runs independent jobs in this process or in worker processes: results as they come, no job lost.
 
 For offline work over many tasks of slow simulators. A worker that dies, or needs longer than a job may take, is
-replaced, and its job is given up with a reason. Rollouts have a pool of their own; this is not it.
+replaced, and its job is given up with a reason. Workers end when the process that gave the work has ended, in whatever
+way. Rollouts have a pool of their own; this is not it.
 """
 
 from __future__ import annotations
 
 import math
 import multiprocessing
+import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -160,6 +163,7 @@ class _Process(Generic[Job, Result]):
 
 _END = "end of work"
 _START = 600.0  # seconds in which a worker must have begun
+_PARTING = 3.0  # seconds in which a worker whose owner is gone may end what it has started
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,7 @@ class _Begun:
 
 def _serve(pipe: Connection, labour: Labour[Job, Result]) -> None:
     """The life of a worker process."""
+    threading.Thread(target=_end_with_owner, daemon=True).start()
     try:
         worker = labour.begin()
     except Exception as error:
@@ -184,3 +189,12 @@ def _serve(pipe: Connection, labour: Labour[Job, Result]) -> None:
         pass  # whoever gave the work is gone
     finally:
         worker.close()
+
+
+def _end_with_owner() -> None:
+    """The pipe is read between jobs only; a job that hangs would keep a worker for ever after its owner was killed."""
+    owner = multiprocessing.parent_process()
+    assert owner is not None
+    owner.join()
+    time.sleep(_PARTING)
+    os._exit(1)

@@ -2,7 +2,7 @@
 
 The attempt that counts has the seeds of the first one, and whatever a failed attempt announced is taken back, so a
 batch comes out as if the environment had never failed. After `retries` further attempts the failure is recorded on
-the episode.
+the episode. An attempt that went down with a worker for another's fault is not one of them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from typing import Final
 
 from actfirst.acting import Actor
 from actfirst.alignment import TransitionRules
 from actfirst.envs.base import EnvironmentPool
-from actfirst.errors import ActfirstError, EnvironmentFailure
+from actfirst.errors import ActfirstError, EnvironmentFailure, WorkerLost
 from actfirst.records import Episode, Reference
 from actfirst.rollout.episode import SILENT, ContextSink, EpisodeKey, attempt, failed
+
+MOST_LOSSES: Final = 10
+"""So many workers may a task lose for another's fault: where everything hangs, a run is to end all the same."""
 
 
 async def play_leased(
@@ -31,9 +35,12 @@ async def play_leased(
     reference: Reference | None = None,
 ) -> Episode:
     """Play on a leased environment; `begin` makes a new actor for each attempt."""
+    losses = 0
     for number in count(1):
         episode, failure = await _once(key, pool, begin(), rules, depth, sink, reference)
-        if not isinstance(failure, EnvironmentFailure) or number > retries:
+        if isinstance(failure, WorkerLost) and losses < MOST_LOSSES:
+            losses += 1
+        if not isinstance(failure, EnvironmentFailure) or number - losses > retries:
             break
         sink.abandoned(key)
     return replace(episode, attempts=number)

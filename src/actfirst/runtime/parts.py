@@ -21,13 +21,12 @@ from actfirst.config.models import (
 from actfirst.engines.base import Engine
 from actfirst.envs.base import EnvironmentPool, World
 from actfirst.envs.pool import open_pool
-from actfirst.envs.registry import open_world
+from actfirst.envs.registry import hosting, open_world
 from actfirst.errors import ConfigError
 from actfirst.prompts.render import TEMPLATE_SETS
 from actfirst.prompts.tokens import PromptEncoder
 from actfirst.references.base import References
 from actfirst.references.live import LiveReferences
-from actfirst.references.make import CARE
 from actfirst.references.sources import BEST, own_sources
 from actfirst.references.store import ReferenceStore
 from actfirst.runtime.model_folder import resolve_model
@@ -68,7 +67,7 @@ def open_references(stage: Stage, settings: ReferencesSection) -> References:
     if settings.path:
         configuration = stage.environment.model_dump(mode="json")
         return ReferenceStore.open(Path(settings.path).expanduser(), world, configuration)
-    fault = _why_not_live(world, settings.source)
+    fault = _why_not_live(stage, settings.source)
     if fault:
         raise ConfigError(
             f"references.path is empty, and {world.name} {fault}: make a file with `actfirst references build` and "
@@ -77,14 +76,16 @@ def open_references(stage: Stage, settings: ReferencesSection) -> References:
     return LiveReferences(world, settings.source)
 
 
-def _why_not_live(world: World, source: str) -> str:
+def _why_not_live(stage: Stage, source: str) -> str:
     """Why references cannot be made while a run waits for them; empty if they can."""
-    ways = own_sources(world)
+    ways = own_sources(stage.world)
     if not ways:
         return "does not say how its tasks are solved"
     if source not in (BEST, *ways):
         return f"knows {', '.join(ways)}, not references.source = {source!r}"
-    return "takes too long to make them while a run waits" if world.rules in CARE else ""
+    if hosting(stage.environment).processes:
+        return "is played in processes of its own, so making them would hold a run up"
+    return ""
 
 
 def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:

@@ -2,7 +2,8 @@
 
 Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
 (`references/demonstrations.py`): it can be imported into any store of the same world, and a killed collection goes on
-where it stopped. Actions of a rollout that scored nothing are not kept.
+where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing are not
+kept.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.acting import Policy
-from actfirst.errors import ReferenceStoreError
+from actfirst.errors import EnvironmentFailure, ReferenceStoreError, WorkerLost
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.records import Episode, Task
 from actfirst.seeds import derive_seed
 from actfirst.tracking import files
+
+_INFRASTRUCTURE = (EnvironmentFailure.__name__, WorkerLost.__name__)  # how errors of no task's own fault begin
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class TeacherRollouts:
                 raise ReferenceStoreError(
                     f"{self.path} holds rollouts of {line.get('model')}, not of {self.model}; move it away"
                 )
-            played.add((str(line["task_id"]), int(str(line["rollout"]))))
+            if not str(line.get("error") or "").startswith(_INFRASTRUCTURE):
+                played.add((str(line["task_id"]), int(str(line["rollout"]))))
         return played
 
     def _append(self, number: int, episode: Episode) -> None:

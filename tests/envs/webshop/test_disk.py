@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,10 @@ from actfirst.errors import EnvironmentFailure
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> CatalogueFiles:
     """The sample catalogue as the three files of a download."""
-    folder = tmp_path_factory.mktemp("catalogue")
+    return write_files(tmp_path_factory.mktemp("catalogue"))
+
+
+def write_files(folder: Path) -> CatalogueFiles:
     sample = make_sample()
     for name, part in (
         ("items_shuffle", "items"),
@@ -127,6 +132,119 @@ class TestBuilding:
         assert last.done
 
 
+class TestChangedFiles:
+    """A file that has changed is noticed without reading it, also where its size is the same."""
+
+    @pytest.mark.parametrize("name", ["items_shuffle", "items_ins_v2", "items_human_ins"])
+    def test_the_same_size_at_another_time_is_built_again(self, tmp_path: Path, name: str) -> None:
+        files = write_files(tmp_path)
+        indexed_catalogue(files, tmp_path / "index")
+        assert disk.is_indexed(files, tmp_path / "index")
+        changed = tmp_path / f"{name}.json"
+        os.utime(changed, ns=(0, changed.stat().st_mtime_ns + 1))
+        assert not disk.is_indexed(files, tmp_path / "index")
+
+    def test_other_goals_of_people_are_in_the_shop_and_in_its_fingerprint(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(world, "READ_INTO_MEMORY", 10)
+        files = write_files(tmp_path)
+        assert files.human is not None
+        opened = partial(
+            world.open_webshop, str(tmp_path), goals="human", nouns="simple", splits={"train": range(20)}
+        )
+        before = opened()
+        text = files.human.read_text()
+        wish = before.goals[0].instruction.partition(", and price")[0]
+        assert wish in text
+        files.human.write_text(text.replace(wish, wish[::-1]))
+        os.utime(files.human, ns=(0, 1))
+        after = opened()
+        assert after.goals[0].instruction != before.goals[0].instruction
+        assert after.fingerprint != before.fingerprint
+
+
+class TestOtherFolders:
+    """The index never takes the place of something that is no index."""
+
+    def test_a_folder_that_is_no_index_is_refused_and_untouched(
+        self, files: CatalogueFiles, tmp_path: Path
+    ) -> None:
+        thesis = tmp_path / "work" / "thesis.txt"
+        thesis.parent.mkdir()
+        thesis.write_text("years")
+        with pytest.raises(EnvironmentFailure, match=r"no index of actfirst.*environment\.index"):
+            indexed_catalogue(files, tmp_path / "work")
+        assert thesis.read_text() == "years"
+        assert list(tmp_path.iterdir()) == [thesis.parent]
+
+    @pytest.mark.parametrize("meta", ["", "[]", "{}", '{"source": "a book"}', '{"source": {"format": 1}}'])
+    def test_a_meta_json_of_somebody_else_makes_no_index(
+        self, files: CatalogueFiles, tmp_path: Path, meta: str
+    ) -> None:
+        (tmp_path / "work").mkdir()
+        (tmp_path / "work" / "meta.json").write_text(meta)
+        with pytest.raises(EnvironmentFailure, match="no index of actfirst"):
+            indexed_catalogue(files, tmp_path / "work")
+        assert (tmp_path / "work" / "meta.json").read_text() == meta
+
+    @pytest.mark.parametrize("name", ["index", "index.partial"])
+    def test_a_file_is_refused(self, files: CatalogueFiles, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_text("notes")
+        with pytest.raises(EnvironmentFailure, match=f"over {tmp_path / name}, which is no index"):
+            indexed_catalogue(files, tmp_path / "index")
+        assert (tmp_path / name).read_text() == "notes"
+
+    def test_the_place_where_it_is_written_first_counts_too(
+        self, files: CatalogueFiles, tmp_path: Path
+    ) -> None:
+        notes = tmp_path / "index.partial" / "notes.txt"
+        notes.parent.mkdir()
+        notes.write_text("mine")
+        with pytest.raises(EnvironmentFailure, match=r"index\.partial, which is no index"):
+            indexed_catalogue(files, tmp_path / "index")
+        assert notes.read_text() == "mine"
+
+    def test_what_comes_while_it_is_built_is_kept(self, files: CatalogueFiles, tmp_path: Path) -> None:
+        def interfere(what: str, count: int) -> None:
+            if (what, count) == ("indexing", 100):
+                (tmp_path / "index").mkdir()
+                (tmp_path / "index" / "notes.txt").write_text("mine")
+
+        with pytest.raises(EnvironmentFailure, match="no index of actfirst"):
+            indexed_catalogue(files, tmp_path / "index", progress=interfere)
+        assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
+
+    @pytest.mark.parametrize("index", ["data", "data/..", "link"])
+    @pytest.mark.parametrize("was_an_index", [False, True])
+    def test_the_folder_of_the_products_and_those_around_it_are_refused(
+        self, tmp_path: Path, index: str, was_an_index: bool
+    ) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "link").symlink_to("data")
+        files = write_files(tmp_path / "data")
+        if was_an_index:
+            source = {"format": 1, "limit": None, "files": {}}
+            (tmp_path / index / "meta.json").write_text(json.dumps({"source": source}))
+        with pytest.raises(EnvironmentFailure, match=r"product files are in it.*environment\.index"):
+            indexed_catalogue(files, tmp_path / index)
+        assert all(path.is_file() for path in files.present)
+
+    def test_an_empty_folder_will_do_also_behind_a_link(self, files: CatalogueFiles, tmp_path: Path) -> None:
+        (tmp_path / "disk").mkdir()
+        (tmp_path / "index").symlink_to("disk")
+        assert len(indexed_catalogue(files, tmp_path / "index").shelf) == 280
+        assert (tmp_path / "disk" / "meta.json").is_file()
+
+    def test_of_a_replaced_index_nothing_is_left(self, files: CatalogueFiles, tmp_path: Path) -> None:
+        indexed_catalogue(files, tmp_path / "index", limit=20)
+        (tmp_path / "index" / "of_an_older_format.npy").write_bytes(b"")
+        indexed_catalogue(files, tmp_path / "index")
+        indexed_catalogue(files, tmp_path / "another")
+        names = [sorted(path.name for path in (tmp_path / name).iterdir()) for name in ("index", "another")]
+        assert names[0] == names[1]
+
+
 class TestScale:
     def test_a_synthetic_catalogue_is_complete(self, tmp_path: Path) -> None:
         write_catalogue(tmp_path, 30)
@@ -135,6 +253,8 @@ class TestScale:
         assert len(catalogue.goals("synthetic")) >= 30
         title = catalogue.shelf[7].title
         assert catalogue.search(title.lower())[0] == catalogue.shelf[7].asin
+        with pytest.raises(EnvironmentFailure, match="not written over"):
+            write_catalogue(tmp_path, 3)
 
     @pytest.mark.slow
     def test_the_measurement_runs(self, tmp_path: Path) -> None:

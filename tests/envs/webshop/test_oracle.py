@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from actfirst.alignment import RULES
 from actfirst.alignment.base import Carry, Transition
+from actfirst.envs.webshop.goals import Goal
 from actfirst.envs.webshop.oracle import best_purchase, oracle_candidates
+from actfirst.envs.webshop.reward import reward, type_factor
 from actfirst.envs.webshop.session import Shop
 from actfirst.envs.webshop.shelf import MemoryShelf
 from actfirst.envs.webshop.world import WebshopWorld, open_webshop
@@ -87,7 +91,31 @@ class TestCandidates:
 
     @pytest.mark.skipif(not present(), reason=ABSENT)
     def test_published_goals(self) -> None:
-        # All 4,096 were measured once: 3,819 reach 100; the others name colours that the reward cannot match.
         scores = [best_score(published(), number) for number in range(0, 4096, 256)]
         assert min(scores) >= 60
         assert scores.count(100.0) >= 0.85 * len(scores)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not present(), reason=ABSENT)
+def test_no_product_of_the_published_set_brings_more() -> None:
+    """Goals 0-4095: 3,819 reach 100; for each of the others all 1,000 products are tried."""
+    world = published()
+    scores = [best_score(world, number) for number in range(4096)]
+    low = [number for number, score in enumerate(scores) if score < 100]
+    assert len(low) == 277
+    assert round(sum(scores) / 4096, 1) == 98.9
+    for number in low:
+        wanted, reached = world.goals[number], scores[number] / 100
+        assert max(better_purchases(world.shop, wanted, reached), default=reached) == pytest.approx(reached)
+
+
+def better_purchases(shop: Shop, wanted: Goal, reached: float) -> Iterator[float]:
+    """The best rewards of the products that would bring more if all wanted options could be had for nothing."""
+    share = len(wanted.options) / (len(wanted.attributes) + len(wanted.options) + 1)
+    for place in range(len(shop.shelf)):
+        sold = shop.shelf[place]
+        bound = reward(sold, 0.0, {}, wanted, shop.nouns) + share * type_factor(sold, wanted, shop.nouns)
+        if bound > reached + 1e-9:
+            yield best_purchase(shop, wanted, sold).reward

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from actfirst.envs.registry import hosting, open_world
 from actfirst.envs.webshop.catalogue import Catalogue, find_files, memory_catalogue
 from actfirst.envs.webshop.nouns import simple_nouns, spacy_model
 from actfirst.envs.webshop.shelf import MemoryShelf
-from actfirst.envs.webshop.world import WebshopWorld, choose_nouns, open_webshop
+from actfirst.envs.webshop.world import GoalChoice, WebshopWorld, choose_nouns, open_webshop
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Observation, Task
 from tests.envs.contract import INVALID, EnvironmentContract
@@ -177,7 +178,7 @@ def test_everything_can_be_given() -> None:
     for action in ("search[x]", "click[b1]", "click[red]", "click[big]", "click[buy now]"):
         last = environment.step(action)
     assert last.score == 75.0  # all but the price
-    assert world.fingerprint == "webshop-1-mine-human-words"
+    assert re.fullmatch(r"webshop-1-mine-human-[0-9a-f]{16}-words", world.fingerprint)
 
 
 class TestConfiguration:
@@ -220,7 +221,7 @@ class TestNounTagger:
 
     @pytest.mark.skipif(spacy_model() is not None, reason="spaCy and a model are installed")
     def test_asking_for_spacy_says_how_to_get_it(self) -> None:
-        with pytest.raises(EnvironmentFailure, match="pip install spacy"):
+        with pytest.raises(EnvironmentFailure, match=r"pip install 'actfirst\[spacy\]'"):
             choose_nouns("spacy")
 
     @pytest.mark.skipif(spacy_model() is None, reason="spaCy or its English model is not installed")
@@ -233,3 +234,23 @@ def test_the_fingerprint_changes_with_the_products() -> None:
     one, other = (memory_catalogue([product(title=title)], {}).fingerprint for title in ("Cup", "Mug"))
     assert one != other
     assert one == memory_catalogue([product(title="Cup")], {}).fingerprint
+
+
+class TestWhatPeopleWrote:
+    """Goals of people are no part of the products, but a goal's id must mean the same goal."""
+
+    def world(self, kind: GoalChoice, *asked: str, attributes: tuple[str, ...] = ("red",)) -> WebshopWorld:
+        fields = {"instruction_attributes": attributes, "instruction_options": []}
+        human = {"B1": [{"instruction": text, **fields} for text in asked], "B2": [{"instruction": "unsold"}]}
+        cup = product(instruction="Find me cups")
+        return WebshopWorld(memory_catalogue([cup], human), kind, splits={"train": range(1)})
+
+    def test_the_fingerprint_covers_it_if_it_is_played(self) -> None:
+        fingerprint = self.world("human", "a cup", "a mug").fingerprint
+        assert fingerprint == self.world("human", "a cup", "a mug").fingerprint
+        assert fingerprint != self.world("human", "a cup", "a pot").fingerprint
+        assert fingerprint != self.world("human", "a mug", "a cup").fingerprint
+        assert fingerprint != self.world("human", "a cup", "a mug", attributes=("blue",)).fingerprint
+
+    def test_and_not_if_goals_are_made_from_options(self) -> None:
+        assert self.world("synthetic", "a cup").fingerprint == self.world("synthetic", "a mug").fingerprint

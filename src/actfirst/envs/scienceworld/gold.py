@@ -175,12 +175,6 @@ class GoldPaths:
         return "".join(mark for mark in answer if not mark.isdecimal()), self._simulator.score()
 
 
-def gold_actions(world: ScienceworldWorld, task: Task) -> Commands:
-    """The gold path of a task, cut and worded as an environment admits it. Whether it still wins, a replay says."""
-    with GoldPaths(world) as paths:
-        return paths.reword(task, paths.cut(task, paths.gold(task)))
-
-
 def answers_only(commands: Commands) -> Commands:
     """Only the ways and what is focused on: enough where an experiment merely tells the right answer."""
     return tuple(command for command in commands if command.startswith(("focus on ", *_WALKING)))

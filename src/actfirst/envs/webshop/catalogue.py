@@ -38,7 +38,10 @@ _SEARCHES_KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Everything of a shop but its noun tagger. `goals` gives those of a kind, in shuffled order."""
+    """Everything of a shop but its noun tagger. `goals` gives those of a kind, in shuffled order.
+
+    `fingerprint` tells the products; that of a world covers what people wrote as well.
+    """
 
     shelf: Shelf
     price: Callable[[str], float]
@@ -56,10 +59,14 @@ class CatalogueFiles:
     human: Path | None
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """File names and sizes: what tells one catalogue from another without reading it."""
-        present = [path for path in (self.items, self.annotations, self.human) if path is not None]
-        return {path.name: path.stat().st_size for path in present}
+    def present(self) -> list[Path]:
+        return [path for path in (self.items, self.annotations, self.human) if path is not None]
+
+    @property
+    def versions(self) -> dict[str, list[int]]:
+        """Sizes and times of change by name: what tells that a file is another one without reading gigabytes."""
+        states = {path.name: path.stat() for path in self.present}
+        return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
 def find_files(folder: Path) -> CatalogueFiles:

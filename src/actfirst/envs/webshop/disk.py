@@ -1,23 +1,20 @@
 """A large catalogue on disk: indexed once, with progress, and then used with little memory.
 
 The index folder is complete in itself: the search index, product records, labels, prices and what the goals need.
-It is written beside its final place and moved there when it is done, under a lock, so that a killed build leaves
-nothing behind and several processes may ask for the same index.
+It is written beside its final place and moved there when it is done, under a lock, so that several processes may
+ask for the same index. What a killed build leaves (`<folder>.partial`) is never used, and removed by the next build.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
-import shutil
 import sys
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -34,6 +31,15 @@ from actfirst.envs.webshop.catalogue import (
     remembering_search,
 )
 from actfirst.envs.webshop.goals import Goal, MadeGoals, draw_caps, draw_prices, goal_order, human_goals
+from actfirst.envs.webshop.index_folder import (
+    Source,
+    check_place,
+    locked,
+    made_of,
+    read_meta,
+    replacing,
+    write_meta,
+)
 from actfirst.envs.webshop.json_stream import stream_object
 from actfirst.envs.webshop.products import Product
 from actfirst.envs.webshop.search.builder import IndexBuilder
@@ -41,13 +47,12 @@ from actfirst.envs.webshop.search.index import SearchIndex
 from actfirst.envs.webshop.shelf import DiskShelf, Labels
 from actfirst.errors import EnvironmentFailure
 
-FORMAT = 1
+FORMAT = 2
 """Counts changes after which an index has to be built again."""
 
 Progress = Callable[[str, int], None]
 """Told what is being done and how many products are through."""
 
-_META = "meta.json"
 _RECORDS = "products.bin"
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -56,12 +61,14 @@ def indexed_catalogue(
     files: CatalogueFiles, folder: Path, limit: int | None = None, progress: Progress | None = None
 ) -> Catalogue:
     """The catalogue of some files, from the index in `folder`, which is built now if it is not there."""
-    source = {"format": FORMAT, "limit": limit, "files": files.sizes}
-    if _source(folder) != source:
+    folder = folder.resolve()
+    source = _source(files, limit)
+    if made_of(folder) != source:
         try:
+            check_place(folder, files)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder.with_name(f"{folder.name}.lock")):
-                if _source(folder) != source:
+            with locked(folder):
+                if made_of(folder) != source:
                     _build(files, folder, limit, source, progress or lines_on_stderr())
         except PermissionError as error:
             raise EnvironmentFailure(
@@ -71,9 +78,14 @@ def indexed_catalogue(
     return open_catalogue(folder)
 
 
+def is_indexed(files: CatalogueFiles, folder: Path, limit: int | None = None) -> bool:
+    """Whether the index in `folder` is that of some files as they are now."""
+    return made_of(folder) == _source(files, limit)
+
+
 def open_catalogue(folder: Path) -> Catalogue:
     """The catalogue of a finished index folder."""
-    meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+    meta = read_meta(folder)
     index = SearchIndex.open(folder)
     shelf = DiskShelf(
         folder / _RECORDS,
@@ -106,28 +118,18 @@ def lines_on_stderr() -> Progress:
     return show
 
 
-def _source(folder: Path) -> dict[str, Any] | None:
-    try:
-        source: dict[str, Any] = json.loads((folder / _META).read_text(encoding="utf-8"))["source"]
-    except (FileNotFoundError, NotADirectoryError, KeyError, json.JSONDecodeError):
-        return None
-    return source
+def _source(files: CatalogueFiles, limit: int | None) -> Source:
+    return {"format": FORMAT, "limit": limit, "files": files.versions}
 
 
-def _build(
-    files: CatalogueFiles, folder: Path, limit: int | None, source: dict[str, Any], progress: Progress
-) -> None:
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
-    writer = _Writer(partial)
-    for product in read_products(files, limit, _Annotations(files.annotations, progress).get):
-        writer.add(product)
-        progress("indexing", writer.count)
-    progress("sorting the index", writer.count)
-    writer.finish(read_human(files), source)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.replace(partial, folder)
+def _build(files: CatalogueFiles, folder: Path, limit: int | None, source: Source, progress: Progress) -> None:
+    with replacing(folder, source) as partial:
+        writer = _Writer(partial)
+        for product in read_products(files, limit, _Annotations(files.annotations, progress).get):
+            writer.add(product)
+            progress("indexing", writer.count)
+        progress("sorting the index", writer.count)
+        writer.finish(read_human(files), source)
 
 
 class _Annotations:
@@ -178,7 +180,7 @@ class _Writer:
         self._lows.append(product.pricing[0])
         self._highs.append(product.pricing[1] if len(product.pricing) > 1 else math.nan)
 
-    def finish(self, human: dict[str, list[dict[str, Any]]], source: dict[str, Any]) -> None:
+    def finish(self, human: dict[str, list[dict[str, Any]]], source: Source) -> None:
         self._records.close()
         index = self._builder.finish()
         index.save(self._folder)
@@ -201,12 +203,11 @@ class _Writer:
         written = json.dumps([[position, human[asin]] for position, asin in found])
         (self._folder / "human.json").write_text(written, encoding="utf-8")
         meta = {
-            "source": source,
             "fingerprint": self._digest.hexdigest()[:16],
             "categories": list(self._categories.known),
             "queries": list(self._queries.known),
         }
-        (self._folder / _META).write_text(json.dumps(meta), encoding="utf-8")
+        write_meta(self._folder, source, meta)
 
 
 class _Numbering:
@@ -243,11 +244,3 @@ def _position(shelf: DiskShelf, asin: str) -> int:
     if position is None:
         raise KeyError(asin)
     return position
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One process at a time; the lock goes with the process that holds it."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

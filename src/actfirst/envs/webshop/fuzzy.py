@@ -1,8 +1,8 @@
 """How alike two short texts are, from 0 to 100, as WebShop's reward measures it.
 
 This is the token-set ratio of thefuzz 0.19 with difflib underneath, which is what the original runs on: later
-versions and faster libraries measure edit distance instead, and decide a few comparisons in ten thousand
-differently. Rounding is to the nearest integer (halves to the even one), and a match means more than 85.
+versions and faster libraries measure edit distance instead, and decide some comparisons differently. Rounding is
+to the nearest integer (halves to the even one), and a match means more than 85.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ Nouns = Callable[[str], Sequence[str]]
 SPACY_MODELS = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg")
 """In order of preference: the original loads the small one."""
 
+SPACY_INSTALL = "pip install 'actfirst[spacy]', then python -m spacy download en_core_web_sm"
+
 _TAGS = ("NOUN", "PROPN")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?", re.UNICODE)
 # Determiners, pronouns, prepositions, conjunctions, auxiliaries.

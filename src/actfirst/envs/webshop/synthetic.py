@@ -23,6 +23,7 @@ from typing import Any
 
 from actfirst.envs.webshop.catalogue import find_files
 from actfirst.envs.webshop.disk import indexed_catalogue, open_catalogue
+from actfirst.errors import EnvironmentFailure
 
 _VOCABULARY = 60_000
 _COLLECTED_WITH = 600  # different queries: a catalogue has few, with many products each
@@ -77,6 +78,8 @@ class ScaleReport:
 def write_catalogue(folder: Path, count: int, seed: int = 0) -> None:
     """Writes the three files of a catalogue of `count` products, one product at a time."""
     folder.mkdir(parents=True, exist_ok=True)
+    if there := sorted(folder.glob("items_*.json")):
+        raise EnvironmentFailure(f"{there[0]} is not written over; name a folder without product files")
     words = _Words(seed)
     with (
         (folder / "items_shuffle.json").open("w", encoding="utf-8") as items,

@@ -7,7 +7,10 @@ options take their place.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +24,7 @@ from actfirst.envs.webshop.catalogue import (
 )
 from actfirst.envs.webshop.environment import WebshopEnvironment
 from actfirst.envs.webshop.goals import Goal
-from actfirst.envs.webshop.nouns import Nouns, simple_nouns, spacy_model, spacy_nouns
+from actfirst.envs.webshop.nouns import SPACY_INSTALL, Nouns, simple_nouns, spacy_model, spacy_nouns
 from actfirst.envs.webshop.session import Shop
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Task
@@ -55,7 +58,8 @@ class WebshopWorld:
         self.shop = Shop(catalogue.shelf, catalogue.price, catalogue.search, nouns)
         self._splits = dict(splits)
         self.kind, self.goals = _choose_goals(catalogue, goals, max(ids.stop for ids in splits.values()))
-        self.fingerprint = f"webshop-{REVISION}-{catalogue.fingerprint}-{self.kind}-{tagger}"
+        meant = _name_goals(self.kind, self.goals)
+        self.fingerprint = f"webshop-{REVISION}-{catalogue.fingerprint}-{meant}-{tagger}"
 
     def splits(self) -> Sequence[str]:
         return tuple(self._splits)
@@ -113,9 +117,13 @@ def open_folder(folder: str, index: str = "", products: int = 0) -> Catalogue:
         return read_catalogue(files, limit)
     from actfirst.envs.webshop.disk import indexed_catalogue
 
-    suffix = f"-{limit}" if limit else ""
-    place = Path(index).expanduser() if index else home / f"actfirst-index{suffix}"
-    return indexed_catalogue(files, place, limit)
+    return indexed_catalogue(files, index_place(folder, index, products), limit)
+
+
+def index_place(folder: str, index: str = "", products: int = 0) -> Path:
+    """Where the catalogue of a folder is indexed if it does not fit in memory."""
+    suffix = f"-{products}" if products else ""
+    return Path(index or f"{folder}/actfirst-index{suffix}").expanduser()
 
 
 def choose_nouns(choice: NounChoice) -> tuple[Nouns, str]:
@@ -125,8 +133,8 @@ def choose_nouns(choice: NounChoice) -> tuple[Nouns, str]:
         return spacy_nouns(model), model
     if choice == "spacy":
         raise EnvironmentFailure(
-            "environment.nouns = 'spacy' needs spaCy and an English model: pip install spacy, then "
-            "python -m spacy download en_core_web_sm; or set environment.nouns = 'simple'"
+            f"environment.nouns = 'spacy' needs spaCy and an English model: {SPACY_INSTALL}; "
+            "or set environment.nouns = 'simple'"
         )
     return simple_nouns, "simple"
 
@@ -143,3 +151,11 @@ def _choose_goals(catalogue: Catalogue, choice: GoalChoice, needed: int) -> tupl
         f"the catalogue has {' and '.join(counts)} goals, but the splits need {needed:,}; set environment.goals to "
         "another kind, use more products, or choose other ids with environment.train and environment.eval"
     )
+
+
+def _name_goals(kind: GoalKind, goals: Sequence[Goal]) -> str:
+    """Made goals follow from the products; those of people do not, so which goal has which id is told by a digest."""
+    if kind == "synthetic":
+        return kind
+    digest = sha256(json.dumps([astuple(goal) for goal in goals]).encode())
+    return f"{kind}-{digest.hexdigest()[:16]}"

@@ -1,0 +1,39 @@
+"""How a command shows that it is getting on: `with progress("tasks") as told: told(done, of, "more to say")`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from actfirst.cli.console import print_note
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal; elsewhere about ten lines, and one a minute at least. Both on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def say(done: int, of: int, more: str) -> None:
+            nonlocal last
+            if done == of or done % max(1, of // 10) == 0 or time.monotonic() - last > 60:
+                last = time.monotonic()
+                print_note(f"{done} of {of} {what}" + (f", {more}" if more else ""))
+
+        yield say
+        return
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, of, more: bar.update(task, completed=done, total=of, description=more)
