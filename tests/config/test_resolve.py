@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.config.load import differences, dump_toml, parse_overrides, parse_value, resolve
@@ -47,7 +47,7 @@ def test_the_catalogue_holds_small_recipes_and_three_students_on_three_benchmark
         for bench in ("alfworld", "webshop", "scienceworld")
         for size in ("0.6b", "1.7b", "4b")
     }
-    assert set(RUNNABLE) == {"pocket", "webshop-sample", "scienceworld-small"} | students
+    assert set(RUNNABLE) == {"pocket", "alfworld-small", "webshop-sample", "scienceworld-small"} | students
 
 
 def test_an_heir_changes_what_it_names_and_inherits_the_rest(tmp_path: Path) -> None:
@@ -116,6 +116,7 @@ def test_a_value_may_hold_an_equals_sign() -> None:
     assert layer.values == {"models": {"student": "folder=with=signs"}}
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.floats(min_value=1e-300, max_value=1e300))
 def test_any_text_and_any_number_survive_being_saved(text: str, rate: float) -> None:
     import tomllib

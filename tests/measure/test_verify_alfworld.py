@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -16,9 +18,18 @@ import pytest
 from actfirst.config.load import resolve
 from actfirst.config.models import PocketEnvironment
 from actfirst.envs.alfworld.files import SPLIT, GameFiles
+from actfirst.envs.alfworld.textworld_engine import VERSIONS
 from actfirst.errors import ConfigError, EnvironmentFailure, TaskError
 from actfirst.measure.game_folders import game_folder
-from actfirst.measure.verify_alfworld import GameReport, Walks, spread, verify, wander
+from actfirst.measure.verify_alfworld import (
+    PLAYING,
+    GameReport,
+    Walks,
+    engine_versions,
+    spread,
+    verify,
+    wander,
+)
 from actfirst.measure.verify_log import VerifyLog
 from actfirst.records import Observation, Task
 from tests.cli.runner import run
@@ -113,35 +124,81 @@ def test_a_folder_without_games_and_an_unknown_game_are_refused(folder: Path, tm
 
 class TestTheLog:
     SETTINGS: ClassVar[dict[str, object]] = {"folder": "games", "steps": 3, "seed": 0}
+    VERSIONS: ClassVar[dict[str, str]] = {"native": "abc", "alfworld": "0.4.2", "textworld": "1.7.0"}
 
     def report(self, game: str, error: str = "") -> GameReport:
         return GameReport(game, 10, (), 0.001, 0.5, error)
 
     def test_what_is_done_is_not_played_again(self, tmp_path: Path) -> None:
-        log = VerifyLog(tmp_path / "log", self.SETTINGS)
+        log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         log.add(self.report("a"))
         log.add(self.report("b"))
         with (tmp_path / "log").open("a") as file:
             file.write('{"game": "c", "st')  # killed while it wrote
-        again = VerifyLog(tmp_path / "log", self.SETTINGS)
+        again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         assert again.done == {"a", "b"}
         assert (again.tally.games, again.tally.steps, again.tally.equal) == (2, 20, True)
         again.add(self.report("c"))
-        assert VerifyLog(tmp_path / "log", self.SETTINGS).done == {"a", "b", "c"}
+        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).done == {"a", "b", "c"}
 
     def test_a_game_that_could_not_be_compared_is_played_again(self, tmp_path: Path) -> None:
-        log = VerifyLog(tmp_path / "log", self.SETTINGS)
+        log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         log.add(self.report("a", "EnvironmentFailure: it hung"))
         assert not log.tally.equal
-        again = VerifyLog(tmp_path / "log", self.SETTINGS)
+        again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         assert (again.done, again.tally.failed) == (set(), 0)
         again.add(self.report("a"))
-        assert VerifyLog(tmp_path / "log", self.SETTINGS).tally.equal
+        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).tally.equal
 
     def test_other_settings_are_refused(self, tmp_path: Path) -> None:
-        VerifyLog(tmp_path / "log", self.SETTINGS)
+        VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         with pytest.raises(ConfigError, match="another verification"):
-            VerifyLog(tmp_path / "log", {**self.SETTINGS, "steps": 4})
+            VerifyLog(tmp_path / "log", {**self.SETTINGS, "steps": 4}, self.VERSIONS)
+
+    @pytest.mark.parametrize("other", ["native", "alfworld", "textworld"])
+    def test_other_versions_are_refused(self, tmp_path: Path, other: str) -> None:
+        assert not VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).undated
+        with pytest.raises(ConfigError, match="another verification"):
+            VerifyLog(tmp_path / "log", self.SETTINGS, {**self.VERSIONS, other: "next"})
+
+    def test_a_log_without_versions_goes_on_as_it_is_and_is_known_for_it(self, tmp_path: Path) -> None:
+        VerifyLog(tmp_path / "log", self.SETTINGS, {}).add(self.report("a"))
+        head = (tmp_path / "log").read_text().splitlines()[0]
+        log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
+        assert (log.undated, log.done) == (True, {"a"})
+        log.add(self.report("b"))
+        assert (tmp_path / "log").read_text().splitlines()[0] == head
+        with pytest.raises(ConfigError, match="another verification"):
+            VerifyLog(tmp_path / "log", {**self.SETTINGS, "seed": 1}, self.VERSIONS)
+
+
+class TestVersions:
+    def test_they_are_of_the_native_source_and_of_the_packages_of_the_workers(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = engine_versions(""), engine_versions(sys.executable)
+        assert here == there
+        assert set(here) == {"native", *VERSIONS}
+        monkeypatch.setattr("actfirst.measure.verify_alfworld.PLAYING", ("engine",))
+        assert engine_versions("")["native"] != here["native"]
+
+    def test_all_modules_that_play_count(self) -> None:
+        """What the native environment imports, as a fresh interpreter finds it."""
+        show = "import sys, actfirst.envs.alfworld.environment; print(*sys.modules)"
+        loaded = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True).stdout
+        package = "actfirst.envs.alfworld."
+        assert {name.removeprefix(package) for name in loaded.split() if name.startswith(package)} == set(
+            PLAYING
+        )
+
+    def test_an_interpreter_that_cannot_say_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(EnvironmentFailure, match="mend --python"):
+            engine_versions(str(tmp_path / "python"))
+        bare = tmp_path / "bare"
+        bare.write_text("#!/bin/sh\necho no actfirst >&2\nexit 1\n")
+        bare.chmod(0o755)
+        with pytest.raises(EnvironmentFailure, match=r"\(no actfirst\); install it there"):
+            engine_versions(str(bare))
 
 
 class TestTheCommand:
@@ -153,6 +210,7 @@ class TestTheCommand:
             "actfirst.cli.envs.textworld", lambda folder: partial(TamperedFiles, folder, how[0])
         )
         monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.PACKAGES", ("json",))
+        monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.version", VERSIONS.__getitem__)
         return how
 
     def test_equal_engines_end_well(
@@ -165,7 +223,29 @@ class TestTheCommand:
         assert "4 games" in shown.out
         assert "0 games differ" in shown.out
         assert json.loads(Path(report).read_text())["equal"] is True
-        assert "4 games, 4 of them done before" in run(capsys, *call).err
+        again = run(capsys, *call)
+        assert "4 games, 4 of them done before" in again.err
+        assert "does not say" not in again.err
+
+    def test_a_log_that_does_not_say_its_versions_goes_on_with_a_note(
+        self, folder: Path, tmp_path: Path, how: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        log = tmp_path / "log.jsonl"
+        settings = {"folder": str(folder), "steps": 5, "seed": 0}
+        log.write_text(json.dumps({"settings": settings}) + "\n")
+        shown = run(capsys, "envs", "verify", "alfworld", str(folder), "--steps", "5", "--log", str(log))
+        assert shown.code == 0
+        assert f"{log} does not say with which versions" in shown.err
+        assert "4 games" in shown.out
+
+    def test_a_new_log_says_its_versions(
+        self, folder: Path, tmp_path: Path, how: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        log = tmp_path / "log.jsonl"
+        run(capsys, "envs", "verify", "alfworld", str(folder), "--steps", "0", "--log", str(log))
+        settings = json.loads(log.read_text().splitlines()[0])["settings"]
+        assert settings == {"folder": str(folder), "steps": 0, "seed": 0, **engine_versions("")}
+        assert {name: settings[name] for name in VERSIONS} == VERSIONS
 
     def test_differences_are_printed_and_decide_the_exit_code(
         self, how: list[str], capsys: pytest.CaptureFixture[str]

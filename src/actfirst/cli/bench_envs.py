@@ -13,6 +13,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, print_table, read_counts, write_result
 
 if TYPE_CHECKING:
+    from actfirst.config.models import Config
     from actfirst.measure.bench_envs import Contestant, Ratio, Spread, Throughput
 
 _TASKS = 24
@@ -20,10 +21,17 @@ _TASKS = 24
 
 def envs(
     recipes: Annotated[
-        list[str] | None, typer.Argument(help="Recipes whose environments are measured. Default: pocket.")
+        list[str] | None,
+        typer.Argument(
+            help="Recipes whose environments are measured. Default: pocket, webshop-sample and, where the simulator "
+            "is installed, scienceworld-small."
+        ),
     ] = None,
     games: Annotated[
         Path | None, typer.Option(help="ALFWorld games for both engines. Default: pocket houses.")
+    ] = None,
+    products: Annotated[
+        Path | None, typer.Option(help="A folder of WebShop's catalogue files, measured too.")
     ] = None,
     python: Annotated[
         str, typer.Option(help="An interpreter that has TextWorld and actfirst; default: this one.")
@@ -38,68 +46,103 @@ def envs(
 ) -> None:
     """Measure environments: steps per second and memory by worker count, native engine against TextWorld.
 
-    Without TextWorld the two engines are not compared.
+    Random walks over training tasks. A worker process plays as many
+    environments at once as it would in training ("each plays": four games of
+    ScienceWorld share a Java process, TextWorld bears one). Worlds that
+    training plays in its own process are measured there as well.
+
+    Steps per second are of all workers together, resets included. ms/step and
+    ms/reset are what one episode waits, also for other environments of its
+    worker. MB is the memory of one worker with everything that it started.
+
+    The two ALFWorld engines walk the same games and are compared with each
+    other where TextWorld is installed, here or in the interpreter of --python.
 
     \b
     actfirst bench envs --json envs.json
-    actfirst bench envs pocket paper/scienceworld-0.6b --games data/alfworld --python other-venv/bin/python
+    actfirst bench envs --games data/alfworld --products data/webshop --python other-venv/bin/python
+    actfirst bench envs paper/scienceworld-0.6b --workers 1,2,4,8 --seconds 20
     """
+    from actfirst.config.load import resolve
     from actfirst.measure.bench_envs import to_json
 
     counts = list(read_counts(workers, "--workers"))
     with ExitStack() as stack:
-        worlds = [_world(recipe) for recipe in recipes or ["pocket"]]
+        worlds = [_world(recipe, resolve(recipe)) for recipe in recipes or _default_recipes()]
+        if products:
+            shop = resolve("webshop-sample", [f"environment.folder={products.expanduser().resolve()}"])
+            worlds.append(_world(f"webshop, {products.name}", shop))
         engines = _engines(stack, games, python)
         lines, compared = asyncio.run(_measure(worlds, engines, counts, seconds, rounds))
     _show(lines, compared)
     write_result(json_file, to_json(lines, compared))
 
 
-def _world(recipe: str) -> tuple[Contestant, bool]:
+def _default_recipes() -> list[str]:
+    from actfirst.envs.scienceworld.java import require_scienceworld
+    from actfirst.errors import EnvironmentFailure
+
+    found = ["pocket", "webshop-sample"]
+    try:
+        require_scienceworld()
+    except EnvironmentFailure as missing:
+        print_note(f"ScienceWorld is not measured: {missing}")
+        return found
+    return [*found, "scienceworld-small"]
+
+
+def _world(name: str, config: Config) -> tuple[Contestant, bool]:
     """The environment of a recipe, and whether it is usually played in this process."""
-    from actfirst.config.load import resolve
     from actfirst.envs.registry import hosting, open_world
     from actfirst.measure.bench_envs import Contestant
 
-    config = resolve(recipe)
-    section = config.environment
+    section, best = config.environment, hosting(config.environment)
     world = open_world(section)
     tasks = tuple(world.tasks(world.splits()[0])[:_TASKS])
+    # A batch of fewer tasks leaves places of a worker empty.
+    each = min(config.pool.environments_per_worker or best.per_worker, config.rollout.tasks_per_batch)
     opener = partial(open_world, section)
-    return Contestant(world.name, opener, tasks, world.turn_limit, config.pool.python), not hosting(
-        section
-    ).processes
+    contestant = Contestant(name, opener, tasks, world.turn_limit, each, config.pool.python)
+    return contestant, not best.processes
 
 
-def _engines(stack: ExitStack, games: Path | None, python: str) -> list[Contestant]:
-    """Both ALFWorld engines over the same games, the native one first; only that one where TextWorld is missing."""
-    from actfirst.config.models import PocketEnvironment
+def _engines(stack: ExitStack, games: Path | None, python: str) -> list[tuple[Contestant, bool]]:
+    """Both ALFWorld engines over the same games, the native one first. Where TextWorld is missing, only that one, and
+    not on pocket houses, which it plays as the world `pocket` too."""
+    from actfirst.config.models import AlfworldEnvironment, PocketEnvironment, RolloutSection
     from actfirst.envs.alfworld.files import SPLIT, EngineName, GameFiles
     from actfirst.envs.alfworld.textworld_engine import require_textworld
+    from actfirst.envs.registry import hosting
     from actfirst.errors import EnvironmentFailure
     from actfirst.measure.bench_envs import Contestant
     from actfirst.measure.game_folders import game_folder
     from actfirst.measure.verify_alfworld import spread
 
+    engines: dict[EngineName, str] = {"native": "", "textworld": python}
     try:
         if not python:
             require_textworld()
     except EnvironmentFailure as missing:
         print_note(f"the two ALFWorld engines are not compared: {missing}")
-        return []
+        del engines["textworld"]
+        if games is None:
+            return []
     folder = games.expanduser() if games else stack.enter_context(game_folder(PocketEnvironment(), _TASKS))
     tasks = tuple(spread(GameFiles(folder, "native").tasks(SPLIT), _TASKS))
     what = "ALFWorld" if games else "pocket houses"
-    pairs: tuple[tuple[EngineName, str], ...] = (("native", ""), ("textworld", python))
-    return [
-        Contestant(f"{what}, {engine}", partial(GameFiles, folder, engine), tasks, GameFiles.turn_limit, where)
-        for engine, where in pairs
-    ]
+    found = []
+    for engine, where in engines.items():
+        best = hosting(AlfworldEnvironment(folder=str(folder), engine=engine))
+        each = min(best.per_worker, RolloutSection().tasks_per_batch)
+        opener = partial(GameFiles, folder, engine)
+        contestant = Contestant(f"{what}, {engine}", opener, tasks, GameFiles.turn_limit, each, where)
+        found.append((contestant, not best.processes))
+    return found
 
 
 async def _measure(
     worlds: list[tuple[Contestant, bool]],
-    engines: list[Contestant],
+    engines: list[tuple[Contestant, bool]],
     counts: list[int],
     seconds: float,
     rounds: int,
@@ -107,22 +150,24 @@ async def _measure(
     from actfirst.measure.bench_envs import ratio, throughput
 
     lines = []
-    for contestant, inline in [*worlds, *((engine, False) for engine in engines)]:
+    for contestant, inline in [*worlds, *engines]:
         for count in [0, *counts] if inline else counts:
             print_note(f"{contestant.name}: {count or 'no'} workers")
             lines.append(await throughput(contestant, count, seconds))
-    if not engines:
+    if len(engines) < 2:
         return lines, None
-    print_note(f"{engines[0].name} against {engines[1].name}: {rounds} rounds")
-    return lines, await ratio(engines[0], engines[1], rounds, seconds)
+    (native, _), (real, _) = engines
+    print_note(f"{native.name} against {real.name}: {rounds} rounds")
+    return lines, await ratio(native, real, rounds, seconds)
 
 
 def _show(lines: list[Throughput], compared: Ratio | None) -> None:
-    columns = ("environment", "workers", "steps/s", "ms/step", "ms/reset", "MB/worker")
+    columns = ("environment", "workers", "each plays", "steps/s", "ms/step", "ms/reset", "MB/worker")
     rows = [
         (
             line.name,
             str(line.workers or "this process"),
+            str(line.per_worker),
             f"{line.steps_per_second:.1f}",
             f"{line.step_ms:.3f}",
             f"{line.reset_ms:.2f}",

@@ -67,7 +67,8 @@ def verify(
     """Play the native engine and TextWorld side by side: walkthroughs, random walks, invalid commands.
 
     Every difference in text, admissible commands and their order, success and state is reported; exit code 1 if there
-    is one.
+    is one. A log also says which engines it is about (the native one's source, alfworld, TextWorld) and is not
+    continued with others.
 
     \b
     actfirst envs verify alfworld data/alfworld --workers 8 --log verify.jsonl
@@ -76,7 +77,7 @@ def verify(
     from actfirst.envs.alfworld.files import SPLIT, GameFiles
     from actfirst.envs.alfworld.textworld_engine import require_textworld
     from actfirst.errors import ConfigError
-    from actfirst.measure.verify_alfworld import Walks, spread
+    from actfirst.measure.verify_alfworld import Walks, engine_versions, spread
     from actfirst.measure.verify_alfworld import verify as compare
     from actfirst.measure.verify_log import VerifyLog
 
@@ -90,7 +91,12 @@ def verify(
                 f"no game below {found} lies in a folder {split}; leave --split out, or correct it"
             )
         settings = {"folder": str(recipe or found), "steps": steps, "seed": seed}
-        record = VerifyLog(log, settings)
+        record = VerifyLog(log, settings, engine_versions(python))
+        if record.undated:
+            print_note(
+                f"{log} does not say with which versions of the engines it was made; if they were others than now, "
+                "begin another log"
+            )
         left = [task for task in chosen if task.id not in record.done]
         print_note(f"{len(chosen)} games, {len(chosen) - len(left)} of them done before")
         progress = _Progress(len(left))

@@ -1,8 +1,8 @@
 """How fast environments step and how much memory they take, by worker count; and two engines on the same games.
 
-Throughput is what a rollout would see: random walks through a pool of worker processes, resets included in the time,
-the start of processes not. The ratio of two engines is of the time inside `step` alone, measured in their own
-processes, in alternating rounds of the same run.
+Throughput is what rollouts would see: random walks through a pool of worker processes, each of which plays as many
+environments as in training, resets included in the time, the start of processes not. The ratio of two engines is of
+the time inside `step` alone, measured in their own processes, in alternating rounds of the same run.
 """
 
 from __future__ import annotations
@@ -18,21 +18,26 @@ from dataclasses import asdict, dataclass, replace
 from actfirst.envs.base import Environment, EnvironmentPool, World
 from actfirst.envs.inline import InlinePool
 from actfirst.envs.pool import PoolLimits, ProcessPool
+from actfirst.envs.webshop.environment import SEARCH_FORM
 from actfirst.records import Observation, Task
 from actfirst.rollout.together import together
 
 _LIMITS = PoolLimits(reset_seconds=300.0)
 _MEGABYTE = 1 << 20
+_QUERY = 4
+"""Words of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A world to measure: how a worker opens it, some of its tasks, and the interpreter of its workers."""
+    """A world to measure: how a worker opens it, some of its tasks, how many environments one worker plays at the
+    same time, and the interpreter of workers."""
 
     name: str
     open_world: Callable[[], World]
     tasks: tuple[Task, ...]
     turn_limit: int
+    per_worker: int = 1
     python: str = ""
 
 
@@ -40,11 +45,14 @@ class Contestant:
 class Throughput:
     """One line of the table. `steps_per_second` of all workers together; memory of one, its children included.
 
-    No workers means one environment in this process, as worlds with fast steps are played by default.
+    `step_ms` and `reset_ms` are what an episode waits, for other environments of its worker too. No workers means
+    this process, as worlds with fast steps are played by default: there steps take turns, so one environment is
+    measured for all.
     """
 
     name: str
     workers: int
+    per_worker: int
     steps_per_second: float
     step_ms: float
     reset_ms: float
@@ -81,14 +89,15 @@ class Ratio:
 
 
 async def throughput(contestant: Contestant, workers: int, seconds: float) -> Throughput:
-    """Play random walks in `workers` processes (0: in this one), one environment each, for some seconds."""
-    limits = replace(_LIMITS, workers=max(1, workers), python=contestant.python)
+    """Play random walks in all environments of `workers` processes (0: in one of this process) for some seconds."""
+    per_worker = contestant.per_worker if workers else 1
+    players = max(1, workers) * per_worker
+    limits = replace(_LIMITS, workers=workers, per_worker=per_worker, python=contestant.python)
     processes = ProcessPool(contestant.open_world, limits)
     pool: EnvironmentPool = processes if workers else InlinePool(contestant.open_world())
     try:
-        ready = asyncio.Barrier(limits.workers)
-        players = (_player(contestant, pool, place, ready, seconds) for place in range(limits.workers))
-        done = await together(players)
+        ready = asyncio.Barrier(players)
+        done = await together(_player(contestant, pool, place, ready, seconds) for place in range(players))
         memory = [_megabytes(pid) for pid in processes.processes]
     finally:
         await pool.close()
@@ -97,6 +106,7 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
     return Throughput(
         name=contestant.name,
         workers=workers,
+        per_worker=per_worker,
         steps_per_second=sum(player.steps / player.seconds for player in done),
         step_ms=1e3 * sum(player.stepping for player in done) / steps,
         reset_ms=1e3 * sum(player.resetting for player in done) / resets,
@@ -124,18 +134,29 @@ async def _player(
         began = time.perf_counter()
         while played.seconds < seconds or not played.steps:
             task, mark = rng.choice(contestant.tasks), time.perf_counter()
-            _, seen = await environment.reset(task)
+            instruction, seen = await environment.reset(task)
             played.resetting += time.perf_counter() - mark
             played.resets += 1
             for _ in range(contestant.turn_limit):
                 mark = time.perf_counter()
-                seen = await environment.step(rng.choice(seen.admissible))
+                seen = await environment.step(random_action(rng, instruction, seen))
                 played.stepping += time.perf_counter() - mark
                 played.steps += 1
                 played.seconds = time.perf_counter() - began
                 if seen.done or played.seconds >= seconds:
                     break
     return played
+
+
+def random_action(rng: random.Random, instruction: str, seen: Observation) -> str:
+    """One of the admissible actions; where there is a search form, a search for some words of the instruction.
+
+    A shop's first page lists nothing but a button that does nothing.
+    """
+    if SEARCH_FORM in seen.templates:
+        words = instruction.split()
+        return f"search[{' '.join(rng.sample(words, min(_QUERY, len(words))))}]"
+    return rng.choice(seen.admissible)
 
 
 async def ratio(fast: Contestant, slow: Contestant, rounds: int, seconds: float) -> Ratio:
@@ -214,9 +235,10 @@ class _TimedEnvironment:
         rng, until = random.Random(self._task.id), time.monotonic() + float(action)
         steps, clock, processor = 0, 0.0, 0.0
         while not steps or time.monotonic() < until:
-            _, seen = self._environment.reset(self._task)
+            instruction, seen = self._environment.reset(self._task)
             for _ in range(self._turn_limit):
-                chosen, began, spent = rng.choice(seen.admissible), time.perf_counter(), time.thread_time()
+                chosen = random_action(rng, instruction, seen)
+                began, spent = time.perf_counter(), time.thread_time()
                 seen = self._environment.step(chosen)
                 processor += time.thread_time() - spent
                 clock += time.perf_counter() - began

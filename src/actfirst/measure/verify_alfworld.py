@@ -6,17 +6,22 @@ worker processes, possibly of another interpreter; the native engine runs here a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from actfirst.envs.alfworld.files import GameFiles
 from actfirst.envs.alfworld.game import read_game_file
+from actfirst.envs.alfworld.textworld_engine import installed_versions
 from actfirst.envs.base import AsyncEnvironment, Environment, World
 from actfirst.envs.pool import PoolLimits, ProcessPool
-from actfirst.errors import ActfirstError
+from actfirst.errors import ActfirstError, EnvironmentFailure
 from actfirst.records import Observation, Task
 from actfirst.rollout.together import together
 
@@ -37,6 +42,15 @@ _INVALID = 0.08
 _SPACED = 0.03
 _ENOUGH = 5
 """Differences of one walk after which the rest only repeats the first."""
+
+PLAYING = ("dialect", "engine", "environment", "game", "goal", "problem", "state", "wording")
+"""The modules of `envs.alfworld` that decide what the native engine says."""
+
+_ASK = """
+import json
+from actfirst.envs.alfworld.textworld_engine import installed_versions
+print(json.dumps(installed_versions()))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,27 @@ class GameReport:
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
+
+
+def engine_versions(python: str) -> dict[str, str]:
+    """What decides the outcome: the source of the native engine, and the packages of the workers' interpreter."""
+    source = hashlib.sha256()
+    for module in PLAYING:
+        source.update((files("actfirst.envs.alfworld") / f"{module}.py").read_bytes())
+    packages = _asked(python) if python else installed_versions()
+    return {"native": source.hexdigest()[:16], **packages}
+
+
+def _asked(python: str) -> dict[str, str]:
+    try:
+        said = subprocess.run([Path(python).expanduser(), "-P", "-c", _ASK], capture_output=True, text=True)
+    except OSError as error:
+        raise EnvironmentFailure(f"cannot start {python}: {error.strerror}; mend --python") from error
+    if said.returncode:
+        last = said.stderr.strip().rpartition("\n")[2]
+        raise EnvironmentFailure(f"{python} does not have this version of actfirst ({last}); install it there")
+    versions: dict[str, str] = json.loads(said.stdout)
+    return versions
 
 
 async def verify(

@@ -51,22 +51,29 @@ class Tally:
 
 
 class VerifyLog:
-    """Appends reports to a file, if there is one. Games that it already holds are not played again."""
+    """Appends reports to a file, if there is one. Games that it already holds are not played again.
 
-    def __init__(self, path: Path | None, settings: Mapping[str, object]) -> None:
+    What other engines found is no part of this verification, so a log of other `versions` is refused. One that says
+    nothing of versions goes on, and `undated` is true: nobody knows which engines its games were played with.
+    """
+
+    def __init__(self, path: Path | None, settings: Mapping[str, object], versions: Mapping[str, str]) -> None:
         self._path = path
         self.tally = Tally()
         self.done: set[str] = set()
+        self.undated = False
         if path is None:
             return
         if path.exists():
             cut(path, whole_size(path))
         head, *lines = list(read_json_lines(path)) or [{}]
+        found, given = head.get("settings"), {**settings, **versions}
+        self.undated = found == dict(settings)
         if not head:
-            append_whole(path, json_line({"settings": dict(settings)}))
-        elif head.get("settings") != dict(settings):
+            append_whole(path, json_line({"settings": given}))
+        elif found != given and not self.undated:
             raise ConfigError(
-                f"{path} belongs to another verification ({head.get('settings')}, now {dict(settings)}); "
+                f"{path} belongs to another verification ({found}, now {given}); "
                 "continue with its settings, or name another file"
             )
         # A game that could not be compared is played again, so its newest line counts.

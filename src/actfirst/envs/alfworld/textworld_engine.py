@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,43 @@ from actfirst.records import Observation, Task
 
 INSTALL = "pip install 'actfirst[textworld]'"
 PACKAGES = ("alfworld", "textworld", "fast_downward")
+VERSIONS = {"alfworld": "0.4.2", "textworld": "1.7.0"}
+"""Functions that these keep to themselves are replaced below, and the native engine is compared with them."""
+
+_OTHERWISE = (
+    f'{INSTALL}; or name an interpreter that has it (pool.python), or play with environment.engine = "native"'
+)
 _TASK = "Your task is to: "
 
 
 def require_textworld() -> None:
-    """Raise EnvironmentFailure where the extra is not installed."""
+    """Raise EnvironmentFailure where the extra is not installed, or is another version."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise EnvironmentFailure(
-            f'environment.engine = "textworld" needs {", ".join(missing)}, not installed here: {INSTALL}; '
-            'or name an interpreter that has it (pool.python), or play with environment.engine = "native"'
+            f'environment.engine = "textworld" needs {", ".join(missing)}, not installed here: {_OTHERWISE}'
         )
+    other = [
+        f"{name} {found or '(of no known version)'} instead of {VERSIONS[name]}"
+        for name, found in installed_versions().items()
+        if found != VERSIONS[name]
+    ]
+    if other:
+        raise EnvironmentFailure(
+            f'environment.engine = "textworld" finds {", ".join(other)}, whose inside it does not know: {_OTHERWISE}'
+        )
+
+
+def installed_versions() -> dict[str, str]:
+    """Of alfworld and TextWorld in this interpreter; empty where one is not installed."""
+    return {name: _installed(name) for name in VERSIONS}
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 class TextworldEnvironment:
