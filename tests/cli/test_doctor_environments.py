@@ -56,7 +56,8 @@ def test_other_versions_than_the_verified_ones_are_a_warning(
     monkeypatch: pytest.MonkeyPatch, alfworld: str, state: State
 ) -> None:
     monkeypatch.setattr(environments, "PACKAGES", ("json",))
-    monkeypatch.setattr(environments, "version", {"alfworld": alfworld, "textworld": "1.7.0"}.__getitem__)
+    found = {"alfworld": alfworld, "textworld": "1.7.0"}
+    monkeypatch.setattr(environments, "installed_versions", lambda: found)
     finding = environments.textworld()
     assert finding.state is state
     assert f"alfworld {alfworld}" in finding.detail

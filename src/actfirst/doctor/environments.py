@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from actfirst.doctor import webshop
 from actfirst.doctor.findings import Check, Finding, State
 from actfirst.doctor.scienceworld import scienceworld
-from actfirst.envs.alfworld.textworld_engine import INSTALL, PACKAGES
+from actfirst.envs.alfworld.textworld_engine import INSTALL, PACKAGES, VERSIONS, installed_versions
 from actfirst.envs.scienceworld.java import INSTALL as SCIENCEWORLD_INSTALL
 
 _GAMES = "data/alfworld"
@@ -55,10 +54,10 @@ def textworld() -> Finding:
     if missing:
         detail = f'{", ".join(missing)} not installed (for environment.engine = "textworld")'
         return Finding("TextWorld", State.MISSING, detail, INSTALL)
-    versions = {name: version(name) for name in ("alfworld", "textworld")}
+    versions = installed_versions()
     detail = ", ".join(f"{name} {number}" for name, number in versions.items())
-    if versions != {"alfworld": "0.4.2", "textworld": "1.7.0"}:
-        wanted = "the native engine is verified against alfworld 0.4.2 and textworld 1.7.0"
+    if versions != VERSIONS:
+        wanted = f"needed are {', '.join(f'{name} {number}' for name, number in VERSIONS.items())}"
         return Finding("TextWorld", State.WARN, f"{detail}; {wanted}", INSTALL)
     return Finding("TextWorld", State.OK, detail)
 
