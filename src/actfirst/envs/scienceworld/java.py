@@ -1,6 +1,6 @@
 """The Java process of the simulator: found, started, shared by all environments of this process, and ended.
 
-One process plays many games: it costs some 150 MB, each further game 25 MB (docs/scienceworld.md). It ends with the
+One process plays many games: it costs some 200 MB, each further game 16 MB (docs/scienceworld.md). It ends with the
 last environment that uses it, and with this interpreter however that ends: it watches a pipe that only this process
 holds.
 
@@ -37,7 +37,7 @@ OPTIONS = (
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
 )
-"""A small heap that grows with the number of games. The optimising compiler stays on: it halves the time of a step."""
+"""A small heap that grows with the number of games. The optimising compiler stays on: without it steps take far longer."""
 
 _STOP_SECONDS = 10.0
 
