@@ -37,7 +37,7 @@ OPTIONS = (
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:hashCode=2",
 )
-"""A small heap that grows with the number of games. The optimising compiler stays on: without it steps take far longer."""
+"""A small heap that grows with the number of games. Both compilers stay on: steps are many."""
 
 _STOP_SECONDS = 10.0
 
