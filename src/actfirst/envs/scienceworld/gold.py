@@ -1,8 +1,8 @@
 """Gold paths of the simulator as candidates for references (paper, appendix "Reference Trajectories").
 
 A gold path wins (that of one of the 2,294 training tasks does not), but it looks around, walks through every door and
-measures all the time: many are longer than an episode, and many of their commands are not on the simulator's own list of
-valid ones. Here they are made, cut where the domain says what is needless, and worded as an environment admits them.
+measures all the time: many are longer than an episode, and many of their commands are not on the simulator's own list.
+Here they are made, cut where the domain says what is needless, and worded as an environment admits them.
 Shortening what is left, action by action, is the business of `actfirst.references`.
 """
 
