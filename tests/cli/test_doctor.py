@@ -143,7 +143,7 @@ class TestVllm:
     def installed(self, monkeypatch: pytest.MonkeyPatch, **versions: str) -> Finding:
         found = {name.replace("_", "-"): version for name, version in versions.items()}
         monkeypatch.setattr(extras, "find_spec", lambda name: object())
-        monkeypatch.setattr(extras, "_installed", found.get)
+        monkeypatch.setattr(extras, "installed_version", found.get)
         return extras.vllm(self.EXTRA)
 
     def test_both_distributions_will_do(self, monkeypatch: pytest.MonkeyPatch) -> None:

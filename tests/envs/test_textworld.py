@@ -65,7 +65,7 @@ from actfirst.envs.alfworld import textworld_engine
 from actfirst.envs.alfworld.world import AlfworldWorld
 
 if sys.argv[2] == "untouched":
-    textworld_engine._remember_translations = lambda: None
+    textworld_engine._work_out_once = lambda: None
 world = AlfworldWorld(Path(sys.argv[1]), engine="textworld")
 environment = world.open()
 for task in world.tasks("train"):
@@ -102,7 +102,7 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     engine = "actfirst.envs.alfworld.textworld_engine"
     monkeypatch.setattr(f"{engine}.PACKAGES", ("json",))
     found = dict(VERSIONS)
-    monkeypatch.setattr(f"{engine}.version", found.__getitem__)
+    monkeypatch.setattr(f"{engine}.installed_version", found.__getitem__)
     return found
 
 

@@ -210,7 +210,7 @@ class TestTheCommand:
             "actfirst.cli.envs.textworld", lambda folder: partial(TamperedFiles, folder, how[0])
         )
         monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.PACKAGES", ("json",))
-        monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.version", VERSIONS.__getitem__)
+        monkeypatch.setattr("actfirst.envs.alfworld.textworld_engine.installed_version", VERSIONS.__getitem__)
         return how
 
     def test_equal_engines_end_well(

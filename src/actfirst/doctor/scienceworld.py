@@ -6,8 +6,9 @@ import time
 from importlib.util import find_spec
 
 from actfirst.doctor.findings import Finding, State
-from actfirst.envs.scienceworld.java import INSTALL, VERSION, find_java, installed_version
+from actfirst.envs.scienceworld.java import INSTALL, VERSION, find_java
 from actfirst.envs.scienceworld.world import ScienceworldWorld
+from actfirst.installed import installed_version
 
 NAME = "ScienceWorld"
 
@@ -16,8 +17,9 @@ def scienceworld() -> Finding:
     """Starts the simulator once: that takes a second or two."""
     if find_spec("scienceworld") is None:
         return Finding(NAME, State.MISSING, "not installed", INSTALL)
-    if installed_version() != VERSION:
-        detail = f"version {installed_version()}, but tasks and references are those of {VERSION}"
+    found = installed_version("scienceworld")
+    if found != VERSION:
+        detail = f"version {found}, but tasks and references are those of {VERSION}"
         return Finding(NAME, State.WARN, detail, INSTALL)
     world = ScienceworldWorld()
     started = time.perf_counter()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from actfirst import __version__
 from actfirst.errors import RunFolderError
+from actfirst.installed import installed_version
 from actfirst.tracking import files
 
 BENCH_ROLLOUT = "bench-rollout"
@@ -86,9 +87,4 @@ def _processor() -> str:
 
 
 def _torch_version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return "absent"
+    return installed_version("torch") or "absent"

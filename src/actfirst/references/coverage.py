@@ -28,18 +28,23 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Attempted tasks of one kind, or of all. Of the covered ones, those that are not successful are below full score,
-    and those that are not within the limit have more actions than an episode has turns."""
+    """Attempted tasks of one kind, or of all. A reference over the limit has more actions than an episode has turns."""
 
     attempted: int
     covered: int
     successful: int
-    below_full_score: int
     within_limit: int
-    over_limit: int
     unreliable: int
     mean_score: float
     mean_actions: float
+
+    @property
+    def below_full_score(self) -> int:
+        return self.covered - self.successful
+
+    @property
+    def over_limit(self) -> int:
+        return self.covered - self.within_limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +111,11 @@ def _row(attempt: Attempt) -> _Row:
 def _group(rows: Iterable[_Row], limit: int) -> Group:
     listed = list(rows)
     covered = [row for row in listed if row.covered]
-    successful = sum(row.score >= _SUCCESS for row in covered)
-    within = sum(row.actions <= limit for row in covered)
     return Group(
         attempted=len(listed),
         covered=len(covered),
-        successful=successful,
-        below_full_score=len(covered) - successful,
-        within_limit=within,
-        over_limit=len(covered) - within,
+        successful=sum(row.score >= _SUCCESS for row in covered),
+        within_limit=sum(row.actions <= limit for row in covered),
         unreliable=sum(not row.reliable for row in covered),
         mean_score=statistics.fmean(row.score for row in covered) if covered else 0.0,
         mean_actions=statistics.fmean(row.actions for row in covered) if covered else 0.0,

@@ -105,7 +105,7 @@ def test_without_the_extra_the_remedies_are_named(monkeypatch: pytest.MonkeyPatc
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "find_spec", lambda name: name)
-    monkeypatch.setattr(java, "version", lambda name: "1.1.0")
+    monkeypatch.setattr(java, "installed_version", lambda name: "1.1.0")
     with pytest.raises(EnvironmentFailure, match=r"scienceworld 1\.1\.0 is installed.*those of 1\.2\.3"):
         java.require_scienceworld()
 
@@ -138,5 +138,5 @@ class TestDoctor:
 
     def test_another_version_is_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(doctor, "find_spec", lambda name: name)
-        monkeypatch.setattr(doctor, "installed_version", lambda: "1.1.0")
+        monkeypatch.setattr(doctor, "installed_version", lambda name: "1.1.0")
         assert doctor.scienceworld().state is State.WARN

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from actfirst.envs.alfworld.problem import ARITY
 from actfirst.envs.alfworld.state import digest_of
 from actfirst.errors import EnvironmentFailure
+from actfirst.installed import installed_version
 from actfirst.records import Observation, Task
 
 INSTALL = "pip install 'actfirst[textworld]'"
@@ -49,14 +49,7 @@ def require_textworld() -> None:
 
 def installed_versions() -> dict[str, str]:
     """Of alfworld and TextWorld in this interpreter; empty where one is not installed."""
-    return {name: _installed(name) for name in VERSIONS}
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
+    return {name: installed_version(name) for name in VERSIONS}
 
 
 class TextworldEnvironment:
@@ -115,13 +108,13 @@ def _open_engine() -> Any:
     from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
     from textworld.envs.pddl import PddlEnv
 
-    _remember_translations()
+    _work_out_once()
     wanted = textworld.EnvInfos(won=True, admissible_commands=True)
     return AlfredInfos(AlfredDemangler(PddlEnv(wanted), shuffle=False))
 
 
 @lru_cache(maxsize=1)
-def _remember_translations() -> None:
+def _work_out_once() -> None:
     """The engine works out the same things again and again, and they depend on nothing but their text.
 
     Loading and resetting translate a game four times, twice of them for the planner, which nobody asks here: once is

@@ -20,12 +20,12 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from actfirst.errors import EnvironmentFailure
+from actfirst.installed import installed_version
 
 VERSION = "1.2.3"
 INSTALL = "pip install 'actfirst[scienceworld]'"
@@ -50,19 +50,11 @@ def require_scienceworld() -> None:
             f"ScienceWorld needs {', '.join(missing)}, not installed here: {INSTALL}; or name an interpreter that "
             "has it (pool.python)"
         )
-    found = installed_version()
+    found = installed_version("scienceworld")
     if found != VERSION:
         raise EnvironmentFailure(
             f"scienceworld {found} is installed, but tasks and references are those of {VERSION}: {INSTALL}"
         )
-
-
-def installed_version() -> str:
-    """The version of the simulator that is installed; empty where none is."""
-    try:
-        return version("scienceworld")
-    except PackageNotFoundError:
-        return ""
 
 
 def find_java() -> str:
