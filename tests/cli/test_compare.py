@@ -10,8 +10,8 @@ import pytest
 
 from actfirst.cli.compare import split_arguments
 from actfirst.config.load import resolve
-from actfirst.measure import compare_runs
-from actfirst.measure.compare_runs import PlannedRun, Progress
+from actfirst.lab import compare_runs
+from actfirst.lab.compare_runs import PlannedRun, Progress
 from tests.cli.runner import run
 from tests.support.run_folders import write_run
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.doctor import Check, Finding, State, default, examine, extras, machine
-from actfirst.tracking.sinks import SINKS
+from actfirst.cli.doctor import default, extras, machine
+from actfirst.cli.doctor.findings import Check, Finding, State, examine
+from actfirst.runs.sinks import SINKS
 from tests.cli.runner import run
 from tests.cli.tiny_recipe import write_tiny_recipe
 from tests.support.tiny_models import make_tiny_checkpoint

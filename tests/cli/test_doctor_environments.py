@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.doctor import State, environments, examine
-from actfirst.envs.alfworld.world import KINDS
-from actfirst.envs.pocket.world import PocketWorld
+from actfirst.cli.doctor import environments
+from actfirst.cli.doctor.findings import State, examine
+from actfirst.environments.alfworld.world import KINDS
+from actfirst.environments.pocket.world import PocketWorld
 
 
 @pytest.fixture(autouse=True)

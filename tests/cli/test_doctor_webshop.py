@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.cli.doctor import environments, webshop
+from actfirst.cli.doctor.findings import Finding, State, examine
 from actfirst.config.load import resolve
-from actfirst.doctor import State, environments, examine, webshop
-from actfirst.doctor.findings import Finding
-from actfirst.envs.webshop import world
-from actfirst.envs.webshop.sample_maker import make_sample
+from actfirst.environments.webshop import world
+from actfirst.environments.webshop.sample_maker import make_sample
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.measure import lab as lab_module
-from actfirst.measure.lab import LabPlan
+from actfirst.lab import lab as lab_module
+from actfirst.lab.lab import LabPlan
 from tests.cli.runner import run
 from tests.cli.tiny_recipe import write_tiny_recipe
 from tests.support.report_sources import write_method_run

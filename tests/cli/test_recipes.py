@@ -9,7 +9,7 @@ import pytest
 
 from actfirst.config.load import dump_toml, resolve
 from actfirst.config.recipe_files import recipe_description, recipe_names, recipe_text
-from actfirst.methods import METHODS
+from actfirst.methods.table import METHODS
 from tests.cli.runner import run
 
 

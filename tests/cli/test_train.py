@@ -10,7 +10,7 @@ import pytest
 
 from actfirst.config.load import dump_toml, resolve
 from actfirst.errors import ActfirstError, CheckpointError, ConfigError, TeacherError
-from actfirst.tracking.run_folder import RunFolder
+from actfirst.runs.run_folder import RunFolder
 from tests.cli.runner import install, run
 
 

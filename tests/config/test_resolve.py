@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.config.load import differences, dump_toml, parse_overrides, parse_value, resolve
-from actfirst.config.models import AlfworldEnvironment, Config, ModelsSection, PocketEnvironment
 from actfirst.config.recipe_files import recipe_description, recipe_names
+from actfirst.config.sections import AlfworldEnvironment, Config, ModelsSection, PocketEnvironment
 from actfirst.errors import ConfigError
 
 RUNNABLE = [name for name in recipe_names() if not recipe_description(name).startswith("Base:")]

@@ -1,5 +1,5 @@
 """A fleet of engines passes the contract of one engine. Its actors run in this process: what Ray itself does is
-tested in tests/runtime/test_ray_cluster.py."""
+tested in tests/training/test_ray_cluster.py."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("ray")
 
-from actfirst.config.models import EngineSection
+from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Engine, Sampling
 from actfirst.errors import EngineError
-from actfirst.runtime.ray.engine_actor import EngineActor
-from actfirst.runtime.ray.fleet import Fleet
+from actfirst.training.ray.engine_actor import EngineActor
+from actfirst.training.ray.fleet import Fleet
 from tests.engines.contract import EngineContract, Judge, MakeEngine, close, prompts, until
-from tests.runtime.fake_actors import FakeRay, InProcess, fake_ray
+from tests.training.fake_actors import FakeRay, InProcess, fake_ray
 
 __all__ = ["fake_ray"]
 

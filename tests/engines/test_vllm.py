@@ -23,8 +23,8 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from actfirst.engines.vllm import VllmEngine, VllmOptions
 from actfirst.errors import EngineDied, EngineError
-from actfirst.runtime.local import train
-from actfirst.tracking.run_folder import read_metrics
+from actfirst.runs.run_folder import read_metrics
+from actfirst.training.local import train
 from tests.engines.contract import (
     MAX_POSITIONS,
     TOLERANCE,

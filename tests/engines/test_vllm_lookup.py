@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.runtime.model_folder import resolve_model
+from actfirst.models.folder import resolve_model
 
 pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=ImportError)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from actfirst.alignment import RULES
-from actfirst.envs.inline import InlinePool
+from actfirst.environments.pool.inline import InlinePool
+from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError, TaskError
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from tests.support.collecting import bench, perfect

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from actfirst.acting import Actor, Ending, EpisodeTools, Move, NextAction, Progress, ThinkThenAct
-from actfirst.acting.autonomous import Unchecked
-from actfirst.depth import Unprobed
-from actfirst.methods import Method, ResponseTiming
+from actfirst.methods.acting import Actor, Ending, EpisodeTools, Move, NextAction, Progress, ThinkThenAct
+from actfirst.methods.acting.autonomous import Unchecked
+from actfirst.methods.depth import Unprobed
+from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import TurnContext
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import bench, corridor_tasks, perfect

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from actfirst.acting import Probe, Progress
+from actfirst.methods.acting import Probe, Progress
 from actfirst.rollout.collect import Collector
-from actfirst.runtime.rollouts import RolloutStream
-from actfirst.runtime.stored_state import StoredState
-from actfirst.runtime.task_order import TaskOrder
+from actfirst.rollout.stream import RolloutStream
+from actfirst.rollout.task_order import TaskOrder
+from actfirst.training.stored_state import StoredState
 from tests.support.collecting import bench, corridor_tasks, perfect
 from tests.support.scripted import ScriptedTeacher
 

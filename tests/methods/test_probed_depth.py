@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actfirst.acting import Probe, Progress
-from actfirst.depth import ProbedDepth, turn_utilities, useful_depth
+from actfirst.methods.acting import Probe, Progress
+from actfirst.methods.depth import ProbedDepth, turn_utilities, useful_depth
 from actfirst.records import TurnSample
 
 RULE = ProbedDepth(probe_every=10, share=0.9, smoothing=0.5, least=2, epsilon=0.5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actfirst.acting import Probe, Progress
+from actfirst.methods.acting import Probe, Progress
 from actfirst.records import ActionSource
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import bench, corridor_tasks, perfect

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actfirst.acting import BackToFront, Progress
 from actfirst.config.load import resolve
-from actfirst.depth import FullDepth, GrowingDepth
-from actfirst.methods import METHODS, method_of
-from actfirst.turn_weights import TokenToTurn, Uniform
+from actfirst.methods.acting import BackToFront, Progress
+from actfirst.methods.depth import FullDepth, GrowingDepth
+from actfirst.methods.table import METHODS, method_of
+from actfirst.methods.turn_weights import TokenToTurn, Uniform
 
 
 def at_batch(number: int) -> Progress:

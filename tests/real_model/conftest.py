@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.prompts.tokens import PromptEncoder
+from actfirst.policy.tokens import PromptEncoder
 from tests.real_model import downloads
 
 KINDS = [

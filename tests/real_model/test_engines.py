@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.models import EngineSection, VllmSection
+from actfirst.config.sections import EngineSection, VllmSection
 from actfirst.engines.base import Engine, Sampling
-from actfirst.engines.thinking_budget import ThinkingBudget, think_then_act
-from actfirst.prompts.tokens import PromptEncoder
+from actfirst.policy.thinking_budget import ThinkingBudget, think_then_act
+from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import StopReason
-from actfirst.runtime.parts import open_encoder, open_engine
+from actfirst.training.parts import open_encoder, open_engine
 from tests.engines.contract import Judge, close
 from tests.real_model.conftest import KINDS
 

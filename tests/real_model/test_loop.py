@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.runtime.local import train
-from actfirst.tracking.run_folder import read_metrics
+from actfirst.runs.run_folder import read_metrics
+from actfirst.training.local import train
 from tests.real_model.conftest import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from actfirst.engines.thinking_budget import ThinkingBudget, early_stop, think_then_act
 from actfirst.engines.token_text import TokenText
-from actfirst.prompts.parse import Progress, extract_action, progress
-from actfirst.prompts.render import TEMPLATE_SETS, render
-from actfirst.prompts.tokens import PromptEncoder
+from actfirst.policy.parsing import Progress, extract_action, progress
+from actfirst.policy.render import TEMPLATE_SETS, render
+from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
+from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode
-from tests.prompts.contexts import CONTEXTS
+from tests.policy.contexts import CONTEXTS
 from tests.real_model import downloads
 from tests.real_model.conftest import fetched
 from tests.support.scripted import Request, ScriptedEngine

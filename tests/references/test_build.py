@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.envs.alfworld.world import AlfworldWorld
-from actfirst.envs.pocket.world import PocketWorld
+from actfirst.environments.alfworld.world import AlfworldWorld
+from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import ConfigError, ReferenceStoreError
 from actfirst.records import ReferenceStep, Task
-from actfirst.references.build import Import, Plan, build_store
-from actfirst.references.coverage import coverage
+from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.coverage import coverage
+from actfirst.references.build.verify import Verified, summarise, verify_store
 from actfirst.references.live import LiveReferences
 from actfirst.references.sources import own_sources
 from actfirst.references.store import ReferenceStore, ReferenceWriter
-from actfirst.references.verify import Verified, summarise, verify_store
-from tests.envs.published import ABSENT, ARCHIVE, unpacked
+from tests.environments.published import ABSENT, ARCHIVE, unpacked
 from tests.references.worlds import CursedWorld, WeatherWorld
 from tests.support.toy_world import CorridorWorld
 

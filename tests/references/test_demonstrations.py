@@ -13,8 +13,8 @@ import pytest
 
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
-from actfirst.references.demonstrations import marked_action, read_demonstrations
-from actfirst.references.imported import ImportedSource
+from actfirst.references.build.demonstrations import marked_action, read_demonstrations
+from actfirst.references.build.imported import ImportedSource
 
 RECORD = {"game_file": "/home/x/json_2.1.1/train/pick-Mug/trial_1/game.tw-pddl", "actions": ["look", "go east"]}
 CHAT = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from actfirst.envs.base import World
+from actfirst.environments.base import World
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.references.attempt import Attempt
-from actfirst.references.make import Care, Maker
-from actfirst.references.replay import kept, replay
-from actfirst.references.rewrite import REWRITES
-from actfirst.references.shorten import Budget
+from actfirst.references.build.attempt import Attempt
+from actfirst.references.build.make import Care, Maker
+from actfirst.references.build.replay import kept, replay
+from actfirst.references.build.rewrite import REWRITES
+from actfirst.references.build.shorten import Budget
 from tests.references.worlds import BreakingWorld, WeatherWorld, Written, tasks
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.models import (
+from actfirst.config.sections import (
     AlfworldEnvironment,
     PocketEnvironment,
     PoolSection,
@@ -14,13 +14,13 @@ from actfirst.config.models import (
     ScienceworldEnvironment,
     WebshopEnvironment,
 )
-from actfirst.envs.alfworld.environment import GameEnvironment
-from actfirst.envs.pocket.world import PocketWorld
+from actfirst.environments.alfworld.environment import GameEnvironment
+from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import ConfigError, EnvironmentFailure, ReferenceStoreError
-from actfirst.references.build import Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.live import LiveReferences
 from actfirst.references.store import ReferenceStore
-from actfirst.runtime.parts import open_references, open_stage
+from actfirst.training.parts import open_references, open_stage
 
 POCKET = PocketEnvironment(train_tasks=6, eval_tasks=6)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.alignment import RULES
-from actfirst.envs.scienceworld.world import ScienceworldWorld
-from actfirst.references.build import Plan, build_store
+from actfirst.environments.rule_table import RULES
+from actfirst.environments.scienceworld.world import ScienceworldWorld
+from actfirst.references.build.build import Plan, build_store
+from actfirst.references.build.verify import verify_store
 from actfirst.references.store import ReferenceStore
-from actfirst.references.verify import verify_store
 
 pytestmark = [
     pytest.mark.slow,

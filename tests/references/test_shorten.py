@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actfirst.references.shorten import Budget, Precedent, likely, shorten
+from actfirst.references.build.shorten import Budget, Precedent, likely, shorten
 
 LONG = tuple(str(number) for number in range(40))
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.envs.pocket.world import PocketWorld
+from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
 from actfirst.references import store as references_store
-from actfirst.references.attempt import Attempt
-from actfirst.references.build import Plan, build_store
-from actfirst.references.coverage import coverage
+from actfirst.references.build.attempt import Attempt
+from actfirst.references.build.build import Plan, build_store
+from actfirst.references.build.coverage import coverage
+from actfirst.references.build.replay import replay
 from actfirst.references.live import LiveReferences
-from actfirst.references.replay import replay
 from actfirst.references.store import ReferenceStore, ReferenceWriter
 
 OPEN = partial(PocketWorld, train=12)

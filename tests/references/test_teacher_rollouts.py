@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.alignment import RULES
-from actfirst.envs.inline import InlinePool
+from actfirst.environments.pool.inline import InlinePool
+from actfirst.environments.rule_table import RULES
 from actfirst.errors import ReferenceStoreError
 from actfirst.evaluate.protocol import Evaluator
-from actfirst.references.build import Import, Plan, build_store
-from actfirst.references.coverage import coverage
+from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.coverage import coverage
 from actfirst.references.store import ReferenceStore
-from actfirst.runtime.teacher_rollouts import TeacherRollouts
+from actfirst.training.teacher_rollouts import TeacherRollouts
 from tests.support.collecting import Bench, bench, perfect
 from tests.support.scripted import Script
 from tests.support.toy_world import CorridorWorld

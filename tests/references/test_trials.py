@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from actfirst.records import Observation, Reference, ReferenceStep, Task
-from actfirst.references.candidates import Candidate
-from actfirst.references.rehearsal import Rehearsal
-from actfirst.references.shorten import Budget
-from actfirst.references.trials import Chosen, Trials, actions_of
-from actfirst.references.workbench import Workbench
+from actfirst.references.build.candidates import Candidate
+from actfirst.references.build.rehearsal import Rehearsal
+from actfirst.references.build.shorten import Budget
+from actfirst.references.build.trials import Chosen, Trials, actions_of
+from actfirst.references.build.workbench import Workbench
 from tests.references.worlds import tasks
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
 

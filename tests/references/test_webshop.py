@@ -6,13 +6,13 @@ import json
 from functools import partial
 from pathlib import Path
 
-from actfirst.envs.webshop.world import open_webshop
-from actfirst.references.build import Import, Plan, build_store
-from actfirst.references.coverage import coverage
-from actfirst.references.make import Care, Maker
+from actfirst.environments.webshop.world import open_webshop
+from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.coverage import coverage
+from actfirst.references.build.make import Care, Maker
+from actfirst.references.build.verify import verify_store
 from actfirst.references.sources import own_sources
 from actfirst.references.store import ReferenceStore
-from actfirst.references.verify import verify_store
 from tests.references.worlds import Written
 
 OPEN = partial(open_webshop, nouns="simple", splits={"train": range(25)})

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from actfirst.errors import EnvironmentFailure
-from actfirst.references.workers import GivenUp, run_jobs
+from actfirst.references.build.workers import GivenUp, run_jobs
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def test_giving_up_half_way_leaves_no_process() -> None:
 
 
 KILLED = """
-from actfirst.references.workers import run_jobs
+from actfirst.references.build.workers import run_jobs
 from tests.references.test_workers import Doubling
 
 for job, (_, pid) in run_jobs([1, 8], Doubling(), 1, 600.0):

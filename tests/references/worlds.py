@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from actfirst.envs.base import Environment
+from actfirst.environments.base import Environment
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.references.candidates import Candidate
+from actfirst.references.build.candidates import Candidate
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
 
 

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from actfirst.acting import Progress
+from actfirst.methods.acting import Progress
 from actfirst.records import TurnSample
+from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
-from actfirst.runtime.buffer import SampleBuffer
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect
 
 BATCHES, TASKS, BUDGET = 80, 8, 7  # corridors of 2 to 5 rooms, twice: 28 contexts, a quarter is wanted

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.acting import Progress
-from actfirst.alignment import RULES
-from actfirst.envs.inline import InlinePool
-from actfirst.envs.pool import PoolLimits, ProcessPool
+from actfirst.environments.pool.inline import InlinePool
+from actfirst.environments.pool.pool import PoolLimits, ProcessPool
+from actfirst.environments.rule_table import RULES
 from actfirst.errors import EnvironmentFailure, WorkerLost
 from actfirst.evaluate.protocol import Evaluator
+from actfirst.methods.acting import Progress
 from actfirst.records import Observation, Task
 from actfirst.rollout.attempts import MOST_LOSSES
 from actfirst.rollout.collect import RolloutBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actfirst.acting import Progress
+from actfirst.methods.acting import Progress
 from tests.support.collecting import GENERATION, bench, corridor_tasks, encoder, perfect, right_action
 from tests.support.scripted import Request
 

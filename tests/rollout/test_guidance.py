@@ -8,7 +8,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actfirst.acting import Progress
+from actfirst.methods.acting import Progress
 from actfirst.records import ActionSource, Verdict
 from actfirst.rollout.alignment_counts import count_alignment
 from actfirst.rollout.collect import RolloutBatch

@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
-from actfirst.acting import Progress
 from actfirst.errors import EnvironmentFailure, TeacherError
+from actfirst.methods.acting import Progress
 from actfirst.records import Observation, Reference, Response, Task
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import GENERATION, Bench, bench, corridor_tasks, perfect

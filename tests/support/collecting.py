@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.acting import Policy
-from actfirst.alignment import RULES
-from actfirst.config.models import Generation
-from actfirst.envs.base import World
-from actfirst.envs.inline import InlinePool
-from actfirst.methods import METHODS
-from actfirst.prompts.render import TEMPLATE_SETS
-from actfirst.prompts.tokens import PromptEncoder
+from actfirst.config.sections import Generation
+from actfirst.environments.base import World
+from actfirst.environments.pool.inline import InlinePool
+from actfirst.environments.rule_table import RULES
+from actfirst.methods.acting import Policy
+from actfirst.methods.table import METHODS
+from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Task
 from actfirst.references.base import References
 from actfirst.rollout.collect import Collector

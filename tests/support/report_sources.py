@@ -8,10 +8,10 @@ from pathlib import Path
 
 from actfirst.config.load import dump_toml, resolve
 from actfirst.evaluate.results import Outcome, summarise
-from actfirst.measure import stored
-from actfirst.measure.rollout.experiment import simulate
-from actfirst.measure.rollout.settings import SCALES
-from actfirst.measure.rollout.simulated import LatencyModel
+from actfirst.lab import stored
+from actfirst.lab.rollout.experiment import simulate
+from actfirst.lab.rollout.settings import SCALES
+from actfirst.lab.rollout.simulated import LatencyModel
 from tests.support.episode_lines import episode, response, turn
 from tests.support.run_folders import ALIGNMENT, NO_ALIGNMENT, batch, update, write_run
 

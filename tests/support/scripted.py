@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from actfirst.engines.base import EngineStats, Priority, Sampling
-from actfirst.prompts.tokens import PromptEncoder
+from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Completion, Response, StopReason
 
 

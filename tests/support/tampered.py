@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from actfirst.envs.alfworld.files import GameFiles
-from actfirst.envs.base import Environment
+from actfirst.environments.alfworld.files import GameFiles
+from actfirst.environments.base import Environment
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actfirst.envs.base import Environment
+from actfirst.environments.base import Environment
 from actfirst.errors import TaskError
 from actfirst.records import Observation, Reference, Task
-from actfirst.references.replay import replay
+from actfirst.references.build.replay import replay
 
 
 @dataclass

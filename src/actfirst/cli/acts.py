@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actfirst.acting import Plan
+    from actfirst.methods.acting import Plan
 
 
 class Act(StrEnum):
@@ -19,7 +19,7 @@ class Act(StrEnum):
 
 def plan_of(act: Act) -> Plan:
     """Think-then-act, action only, or action only towards the reference's next observation."""
-    from actfirst.acting import Guided, NextAction, ThinkThenAct
+    from actfirst.methods.acting import Guided, NextAction, ThinkThenAct
 
     plans: dict[Act, Plan] = {Act.THINK: ThinkThenAct(), Act.DIRECT: NextAction(), Act.GUIDED: Guided()}
     return plans[act]

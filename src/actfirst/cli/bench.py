@@ -1,6 +1,6 @@
 """`actfirst bench ...`: measurements that are commands of their own, each with a stored result.
 
-A measurement lives in `actfirst.measure`; here are its options and how its result is shown. A command is added by
+A measurement lives in `actfirst.lab`; here are its options and how its result is shown. A command is added by
 one line at the end of this file.
 """
 
@@ -16,7 +16,7 @@ from actfirst.cli import bench_envs, bench_speed, bench_sync
 from actfirst.cli.console import print_note, print_table, read_counts
 
 if TYPE_CHECKING:
-    from actfirst.measure.rollout.run import Timing
+    from actfirst.lab.rollout.run import Timing
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -90,10 +90,10 @@ def rollout(
 
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
-    from actfirst.measure.rollout.experiment import measure, simulate
-    from actfirst.measure.rollout.settings import SCALES
-    from actfirst.measure.rollout.simulated import LatencyModel
-    from actfirst.runtime.model_folder import find_model
+    from actfirst.lab.rollout.experiment import measure, simulate
+    from actfirst.lab.rollout.settings import SCALES
+    from actfirst.lab.rollout.simulated import LatencyModel
+    from actfirst.models.folder import find_model
 
     sized = SCALES[scale.value]
     settings = replace(
@@ -148,8 +148,8 @@ def quality(
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
     from actfirst.errors import ConfigError
-    from actfirst.measure.quality_bench import FrozenCheckpoint, Workload, measure
-    from actfirst.runtime.model_folder import find_model, recipe_of
+    from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
+    from actfirst.models.folder import find_model, recipe_of
 
     settings = [text for text in checkpoints if "=" in text]
     names = [text for text in checkpoints if "=" not in text]
@@ -175,7 +175,7 @@ def _say(done: int, of: int, timing: Timing) -> None:
 
 
 def _show_rollout(path: Path) -> None:
-    from actfirst.measure.results import read_rollout
+    from actfirst.lab.results import read_rollout
 
     found = read_rollout(path)
     rows = [
@@ -212,8 +212,8 @@ def _show_rollout(path: Path) -> None:
 
 
 def _show_quality(path: Path) -> None:
-    from actfirst.measure.quality import TITLES
-    from actfirst.measure.results import read_quality
+    from actfirst.lab.quality import TITLES
+    from actfirst.lab.results import read_quality
 
     rows = [
         [

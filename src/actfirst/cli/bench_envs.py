@@ -13,8 +13,8 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, print_table, read_counts, write_result
 
 if TYPE_CHECKING:
-    from actfirst.config.models import Config
-    from actfirst.measure.bench_envs import Contestant, Ratio, Spread, Throughput
+    from actfirst.config.sections import Config
+    from actfirst.lab.bench_envs import Contestant, Ratio, Spread, Throughput
 
 _TASKS = 24
 
@@ -64,7 +64,7 @@ def envs(
     actfirst bench envs paper/scienceworld-0.6b --workers 1,2,4,8 --seconds 20
     """
     from actfirst.config.load import resolve
-    from actfirst.measure.bench_envs import to_json
+    from actfirst.lab.bench_envs import to_json
 
     counts = list(read_counts(workers, "--workers"))
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def envs(
 
 
 def _default_recipes() -> list[str]:
-    from actfirst.envs.scienceworld.java import require_scienceworld
+    from actfirst.environments.scienceworld.java import require_scienceworld
     from actfirst.errors import EnvironmentFailure
 
     found = ["pocket", "webshop-sample"]
@@ -93,8 +93,8 @@ def _default_recipes() -> list[str]:
 
 def _world(name: str, config: Config) -> tuple[Contestant, bool]:
     """The environment of a recipe, and whether it is usually played in this process."""
-    from actfirst.envs.registry import hosting, open_world
-    from actfirst.measure.bench_envs import Contestant
+    from actfirst.environments.registry import hosting, open_world
+    from actfirst.lab.bench_envs import Contestant
 
     section, best = config.environment, hosting(config.environment)
     world = open_world(section)
@@ -109,14 +109,14 @@ def _world(name: str, config: Config) -> tuple[Contestant, bool]:
 def _engines(stack: ExitStack, games: Path | None, python: str) -> list[tuple[Contestant, bool]]:
     """Both ALFWorld engines over the same games, the native one first. Where TextWorld is missing, only that one, and
     not on pocket houses, which it plays as the world `pocket` too."""
-    from actfirst.config.models import AlfworldEnvironment, PocketEnvironment, RolloutSection
-    from actfirst.envs.alfworld.files import SPLIT, EngineName, GameFiles
-    from actfirst.envs.alfworld.textworld_engine import require_textworld
-    from actfirst.envs.registry import hosting
+    from actfirst.config.sections import AlfworldEnvironment, PocketEnvironment, RolloutSection
+    from actfirst.environments.alfworld.files import SPLIT, EngineName, GameFiles
+    from actfirst.environments.alfworld.game_folders import game_folder
+    from actfirst.environments.alfworld.textworld_engine import require_textworld
+    from actfirst.environments.alfworld.verify import spread
+    from actfirst.environments.registry import hosting
     from actfirst.errors import EnvironmentFailure
-    from actfirst.measure.bench_envs import Contestant
-    from actfirst.measure.game_folders import game_folder
-    from actfirst.measure.verify_alfworld import spread
+    from actfirst.lab.bench_envs import Contestant
 
     engines: dict[EngineName, str] = {"native": "", "textworld": python}
     try:
@@ -147,7 +147,7 @@ async def _measure(
     seconds: float,
     rounds: int,
 ) -> tuple[list[Throughput], Ratio | None]:
-    from actfirst.measure.bench_envs import ratio, throughput
+    from actfirst.lab.bench_envs import ratio, throughput
 
     lines = []
     for contestant, inline in [*worlds, *engines]:

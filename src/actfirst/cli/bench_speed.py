@@ -10,9 +10,9 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, print_table, write_result
 
 if TYPE_CHECKING:
-    from actfirst.measure.speed.options import Row
-    from actfirst.measure.speed.scale import Growth
-    from actfirst.measure.speed.update import Comparison
+    from actfirst.lab.speed.options import Row
+    from actfirst.lab.speed.scale import Growth
+    from actfirst.lab.speed.update import Comparison
 
 Result = Annotated[
     Path | None, typer.Option("--json", help="Write the result to this file.", callback=check_result_file)
@@ -37,9 +37,9 @@ def rollout_options(
     actfirst bench rollout-options
     actfirst bench rollout-options --rounds 8 rollout.tasks_per_batch=8 --json options.json
     """
-    from actfirst.measure.speed.options import measure, to_json
-    from actfirst.measure.stored import header
-    from actfirst.runtime.model_folder import find_model
+    from actfirst.lab.speed.options import measure, to_json
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
 
     def told(index: int, name: str) -> None:
         print_note(f"batch {index} of {rounds}: {name}" + ("" if index else " (warms up, not counted)"))
@@ -65,9 +65,9 @@ def scale(
     actfirst bench scale "history length" --doublings 4
     """
     from actfirst.errors import ConfigError
-    from actfirst.measure.speed.scale import AXES, Workload, measure, to_json
-    from actfirst.measure.stored import header
-    from actfirst.view.growth import draw_growth
+    from actfirst.lab.speed.scale import AXES, Workload, measure, to_json
+    from actfirst.lab.stored import header
+    from actfirst.terminal.growth import draw_growth
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
         raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")
@@ -118,9 +118,9 @@ def update(
     import tempfile
 
     from actfirst.errors import ConfigError
-    from actfirst.measure.speed.models import Size
-    from actfirst.measure.speed.update import Job, compare, to_json
-    from actfirst.measure.stored import header
+    from actfirst.lab.speed.models import Size
+    from actfirst.lab.speed.update import Job, compare, to_json
+    from actfirst.lab.stored import header
 
     chosen = precision.split(",")
     if unknown := [name for name in chosen if name not in ("float32", "bfloat16")]:

@@ -11,7 +11,7 @@ import typer
 from actfirst.cli.console import print_note, print_table
 
 if TYPE_CHECKING:
-    from actfirst.measure.bench_sync import SyncTiming
+    from actfirst.lab.bench_sync import SyncTiming
 
 _RESULT = Path("runs") / "bench" / "sync.json"
 
@@ -51,8 +51,8 @@ def sync(
     from tempfile import TemporaryDirectory
 
     from actfirst.config.load import resolve
-    from actfirst.measure.bench_sync import SIZES, growth, measure, to_json
-    from actfirst.measure.stored import store
+    from actfirst.lab.bench_sync import SIZES, growth, measure, to_json
+    from actfirst.lab.stored import store
 
     combinations = [
         resolve("pocket", [*(overrides or []), f"engine.kind={kind}", f"runtime.kind={where}"])

@@ -12,7 +12,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
-    from actfirst.measure.compare_runs import PlannedRun, Progress
+    from actfirst.lab.compare_runs import PlannedRun, Progress
 
 
 def compare(
@@ -46,11 +46,11 @@ def compare(
     from rich.console import Console
 
     from actfirst.config.recipe_files import short_name
-    from actfirst.measure.compare_runs import collect, make_runs, plan_runs
-    from actfirst.measure.compare_table import markdown
-    from actfirst.tracking.files import write_atomically, write_json
-    from actfirst.view.pictures import draw_comparison
-    from actfirst.view.tables import print_comparison
+    from actfirst.lab.compare_runs import collect, make_runs, plan_runs
+    from actfirst.lab.compare_table import markdown
+    from actfirst.runs.files import write_atomically, write_json
+    from actfirst.terminal.pictures import draw_comparison
+    from actfirst.terminal.tables import print_comparison
 
     methods, overrides = split_arguments(arguments)
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"

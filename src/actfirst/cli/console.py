@@ -56,7 +56,7 @@ def write_result(path: Path | None, result: Mapping[str, object]) -> None:
     """What `--json FILE` does: write the result of a command as JSON; nothing if no file was asked for."""
     if path is None:
         return
-    from actfirst.tracking.files import write_json
+    from actfirst.runs.files import write_json
 
     write_json(path, result)
     print_note(f"result written to {path}")

@@ -16,8 +16,8 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, print_table, write_result
 
 if TYPE_CHECKING:
-    from actfirst.envs.base import World
-    from actfirst.measure.verify_alfworld import GameReport
+    from actfirst.environments.alfworld.verify import GameReport
+    from actfirst.environments.base import World
 
 app = typer.Typer(help="List environments and compare their engines.", no_args_is_help=True)
 
@@ -31,8 +31,8 @@ class Verifiable(StrEnum):
 @app.command("list")
 def list_environments() -> None:
     """List the environments that a recipe may name, third-party ones included."""
-    from actfirst.entry_points import installed_environments
-    from actfirst.envs.registry import available
+    from actfirst.environments.entry_points import installed_environments
+    from actfirst.environments.registry import available
 
     third_party = {name: point.value for name, point in installed_environments().items()}
     rows = [(name, third_party.get(name, "part of actfirst")) for name in available()]
@@ -74,12 +74,12 @@ def verify(
     actfirst envs verify alfworld data/alfworld --workers 8 --log verify.jsonl
     actfirst envs verify alfworld --recipe pocket --games 30 --python other-venv/bin/python
     """
-    from actfirst.envs.alfworld.files import SPLIT, GameFiles
-    from actfirst.envs.alfworld.textworld_engine import require_textworld
+    from actfirst.environments.alfworld.files import SPLIT, GameFiles
+    from actfirst.environments.alfworld.textworld_engine import require_textworld
+    from actfirst.environments.alfworld.verify import Walks, engine_versions, spread
+    from actfirst.environments.alfworld.verify import verify as compare
+    from actfirst.environments.alfworld.verify_log import VerifyLog
     from actfirst.errors import ConfigError
-    from actfirst.measure.verify_alfworld import Walks, engine_versions, spread
-    from actfirst.measure.verify_alfworld import verify as compare
-    from actfirst.measure.verify_log import VerifyLog
 
     if not python:
         require_textworld()
@@ -119,7 +119,7 @@ def verify(
 
 def textworld(folder: Path) -> Callable[[], World]:
     """How a worker opens the real engine over a folder of games."""
-    from actfirst.envs.alfworld.files import GameFiles
+    from actfirst.environments.alfworld.files import GameFiles
 
     return partial(GameFiles, folder, "textworld")
 
@@ -151,8 +151,8 @@ class _Progress:
 def _games(folder: Path | None, recipe: str | None, count: int) -> AbstractContextManager[Path]:
     """The folder that was named, or the one of a recipe."""
     from actfirst.config.load import resolve
+    from actfirst.environments.alfworld.game_folders import game_folder
     from actfirst.errors import ConfigError
-    from actfirst.measure.game_folders import game_folder
 
     if folder is not None and recipe is None:
         return nullcontext(folder.expanduser())

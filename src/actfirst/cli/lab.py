@@ -43,9 +43,9 @@ def lab(
     run and resumes an interrupted one.
     """
     from actfirst.config.recipe_files import short_name
-    from actfirst.measure.lab import LabPlan, run_lab
-    from actfirst.methods import METHODS
-    from actfirst.report.page import write_report
+    from actfirst.lab.lab import LabPlan, run_lab
+    from actfirst.lab.report.page import write_report
+    from actfirst.methods.table import METHODS
 
     settings = [*(overrides or []), *([f"run.updates={updates}"] if updates is not None else [])]
     plan = LabPlan(

@@ -16,7 +16,6 @@ from actfirst import __version__
 from actfirst.cli import (
     bench,
     compare,
-    doctor,
     envs,
     evaluate,
     lab,
@@ -30,6 +29,7 @@ from actfirst.cli import (
     train,
 )
 from actfirst.cli.console import print_error
+from actfirst.cli.doctor.command import doctor
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
@@ -69,7 +69,7 @@ app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("eval")(evaluate.evaluate)
 app.command("play")(play.play)
-app.command("doctor")(doctor.doctor)
+app.command("doctor")(doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)
 app.add_typer(references.app, name="references")

@@ -1,4 +1,4 @@
-"""`actfirst methods`: the table of methods, as `actfirst.methods` has it."""
+"""`actfirst methods`: the table of methods, as `actfirst.methods.table` has it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def methods() -> None:
     \b
     actfirst train pocket rollout.method=vanilla
     """
-    from actfirst.methods import METHODS, Method
+    from actfirst.methods.table import METHODS, Method
 
     columns = [field.name for field in fields(Method)]
     rows = [

@@ -12,9 +12,9 @@ from actfirst.cli.acts import Act, plan_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from actfirst.config.models import Config, ReferencesSection
+    from actfirst.config.sections import Config, ReferencesSection
     from actfirst.records import Reference, Task
-    from actfirst.runtime.parts import Stage
+    from actfirst.training.parts import Stage
 
 
 def play(
@@ -46,8 +46,8 @@ def play(
     from rich.console import Console
 
     from actfirst.config.load import resolve
-    from actfirst.runtime.parts import open_stage
-    from actfirst.view.play import find_task, play_by_hand
+    from actfirst.terminal.play import find_task, play_by_hand
+    from actfirst.training.parts import open_stage
 
     config = resolve(recipe, overrides or [])
     stage, console = open_stage(config.environment, config.pool), Console(highlight=False)
@@ -70,12 +70,12 @@ def play(
 async def _watch(
     console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Act
 ) -> None:
-    from actfirst.acting import EpisodeTools, Progress
+    from actfirst.methods.acting import EpisodeTools, Progress
+    from actfirst.models.folder import find_model
     from actfirst.rollout.episode import EpisodeKey
     from actfirst.rollout.episode import play as play_episode
-    from actfirst.runtime.model_folder import find_model
-    from actfirst.runtime.parts import open_encoder, open_engine
-    from actfirst.view.narrate import Narrated, show_end
+    from actfirst.terminal.narrate import Narrated, show_end
+    from actfirst.training.parts import open_encoder, open_engine
 
     plan, folder = plan_of(act), find_model(model, "--model")
     engine = open_engine(config.engine, folder)
@@ -99,7 +99,7 @@ async def _watch(
 def _reference(stage: Stage, settings: ReferencesSection, task: Task) -> Reference | None:
     """The reference of a task where the world has references."""
     from actfirst.errors import ConfigError
-    from actfirst.runtime.parts import open_references
+    from actfirst.training.parts import open_references
 
     try:
         return open_references(stage, settings).get(task)

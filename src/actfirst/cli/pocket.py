@@ -34,9 +34,9 @@ def build(
     actfirst pocket build --out /tmp/pocket_models
     actfirst train pocket models.student=/tmp/pocket_models/student models.teacher=/tmp/pocket_models/teacher
     """
-    from actfirst.pocket_models.build import Plan
-    from actfirst.pocket_models.build import build as build_models
-    from actfirst.pocket_models.measure import COLUMNS, rows
+    from actfirst.lab.pocket_models.build import Plan
+    from actfirst.lab.pocket_models.build import build as build_models
+    from actfirst.lab.pocket_models.measure import COLUMNS, rows
 
     result = build_models(out, Plan.quick() if quick else Plan(), print_note, threads=threads)
     print_table(COLUMNS, rows(result["models"]))
@@ -58,9 +58,9 @@ def measure(
     actfirst pocket measure
     actfirst pocket measure runs/my-run
     """
-    from actfirst.pocket_models.measure import COLUMNS, FIRST_TRY_COLUMNS, Scope, first_try_rows, rows
-    from actfirst.pocket_models.measure import measure as measure_model
-    from actfirst.runtime.model_folder import find_model
+    from actfirst.lab.pocket_models.measure import COLUMNS, FIRST_TRY_COLUMNS, Scope, first_try_rows, rows
+    from actfirst.lab.pocket_models.measure import measure as measure_model
+    from actfirst.models.folder import find_model
 
     scope = Scope(tasks, tuple(range(42, 42 + seeds)), references=tasks // 2 or 1)
     measured = {}

@@ -62,7 +62,7 @@ def copy_recipe(
     """
     from actfirst.config.recipe_files import SUFFIX, recipe_text
     from actfirst.errors import ConfigError
-    from actfirst.tracking.files import write_atomically
+    from actfirst.runs.files import write_atomically
 
     text = recipe_text(name)
     target = file or Path(name.rpartition("/")[2] + SUFFIX)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from actfirst.cli.progress import progress
 
 if TYPE_CHECKING:
-    from actfirst.config.models import Config
+    from actfirst.config.sections import Config
     from actfirst.records import Task
-    from actfirst.references.build import Import
+    from actfirst.references.build.build import Import
 
 
 def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], out: Path) -> Import:
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
-    from actfirst.references.build import Import
-    from actfirst.runtime.model_folder import find_model
-    from actfirst.runtime.teacher_rollouts import TeacherRollouts
+    from actfirst.models.folder import find_model
+    from actfirst.references.build.build import Import
+    from actfirst.training.teacher_rollouts import TeacherRollouts
 
     folder = find_model(model, "--teacher")
     name = _model_name(model, folder)
@@ -28,7 +28,7 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
 
     async def play(told: Callable[[int, int, str], None]) -> None:
         from actfirst.evaluate.protocol import Evaluator
-        from actfirst.runtime.parts import open_encoder, open_engine, open_stage
+        from actfirst.training.parts import open_encoder, open_engine, open_stage
 
         stage, section = open_stage(config.environment, config.pool), config.evaluation
         engine = open_engine(config.engine, folder)

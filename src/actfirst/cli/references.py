@@ -16,11 +16,11 @@ from actfirst.cli.reference_rollouts import play_teacher
 from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
 
 if TYPE_CHECKING:
-    from actfirst.config.models import Config
-    from actfirst.envs.base import World
+    from actfirst.config.sections import Config
+    from actfirst.environments.base import World
     from actfirst.records import Task
-    from actfirst.references.attempt import Attempt
-    from actfirst.references.make import Care
+    from actfirst.references.build.attempt import Attempt
+    from actfirst.references.build.make import Care
 
 app = typer.Typer(help="Build, verify and show offline reference trajectories.", no_args_is_help=True)
 
@@ -87,9 +87,9 @@ def build(
     from functools import partial
 
     from actfirst.config.load import resolve
-    from actfirst.envs.registry import open_world
-    from actfirst.references.build import Import, Plan, build_store
-    from actfirst.references.coverage import coverage
+    from actfirst.environments.registry import open_world
+    from actfirst.references.build.build import Import, Plan, build_store
+    from actfirst.references.build.coverage import coverage
     from actfirst.references.store import ReferenceStore
 
     started = Effort.now()
@@ -153,8 +153,8 @@ def verify(
     from functools import partial
 
     from actfirst.config.load import resolve
-    from actfirst.envs.registry import open_world
-    from actfirst.references.verify import verify_store
+    from actfirst.environments.registry import open_world
+    from actfirst.references.build.verify import verify_store
 
     started = Effort.now()
     config = resolve(recipe, overrides or [])
@@ -192,7 +192,7 @@ def show(
     actfirst references show references/pocket.jsonl
     actfirst references show references/pocket.jsonl train/000003
     """
-    from actfirst.references.coverage import coverage
+    from actfirst.references.build.coverage import coverage
     from actfirst.references.store import ReferenceStore
 
     store = ReferenceStore.read(file)
@@ -236,8 +236,8 @@ def _care(world: World, shorten_seconds: float | None) -> Care | None:
     """What the benchmark needs, with another shortening budget if one is given."""
     from dataclasses import replace
 
-    from actfirst.references.make import CARE, Care
-    from actfirst.references.shorten import Budget
+    from actfirst.references.build.make import CARE, Care
+    from actfirst.references.build.shorten import Budget
 
     if shorten_seconds is None:
         return None
@@ -250,7 +250,7 @@ def _care(world: World, shorten_seconds: float | None) -> Care | None:
 def _workers(config: Config, asked: int | None) -> int:
     import os
 
-    from actfirst.envs.registry import hosting
+    from actfirst.environments.registry import hosting
 
     if asked is not None:
         return asked

@@ -31,7 +31,7 @@ def report(
 
     A number links to the runs that it came from. Runs that are not finished are left out and named.
     """
-    from actfirst.report.page import write_report
+    from actfirst.lab.report.page import write_report
 
     first = paths[0] if paths[0].is_dir() else paths[0].parent
     page = write_report(paths, out or first / "report", title)

@@ -11,7 +11,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, print_table, write_result
 
 if TYPE_CHECKING:
-    from actfirst.measure.theory import Latencies, Prediction
+    from actfirst.lab.theory import Latencies, Prediction
 
 _TURNS, _TASKS = 30, 16
 
@@ -42,7 +42,7 @@ def theory(
     actfirst theory --fast 0.12 --full 3.2 --turns 15 --cap 64
     actfirst theory --from runs/bench/rollout-pocket.json
     """
-    from actfirst.measure.theory import predict
+    from actfirst.lab.theory import predict
 
     rows: list[list[str]] = []
     found: list[dict[str, object]] = []
@@ -62,8 +62,8 @@ def theory(
 
 def _latencies(fast: float | None, full: float | None, measured: Path | None) -> dict[str, Latencies]:
     from actfirst.errors import ConfigError
-    from actfirst.measure.stored import BENCH_ROLLOUT
-    from actfirst.measure.theory import Latencies
+    from actfirst.lab.stored import BENCH_ROLLOUT
+    from actfirst.lab.theory import Latencies
 
     if measured is None:
         if fast is None or full is None:

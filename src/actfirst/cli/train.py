@@ -10,7 +10,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
-    from actfirst.config.models import Config
+    from actfirst.config.sections import Config
 
 RUNS = Path("runs")
 
@@ -54,8 +54,8 @@ def train(
         return
     from rich.console import Console
 
-    from actfirst.runtime.choose import train as train_there
-    from actfirst.view.watcher import choose_watcher
+    from actfirst.terminal.watcher import choose_watcher
+    from actfirst.training.choose import train as train_there
 
     print_note(f"run folder: {folder}")
     try:
@@ -69,8 +69,8 @@ def train(
 def describe(config: Config, folder: Path) -> str:
     """The plan of a run as comments above its whole configuration, so that the output is itself a recipe."""
     from actfirst.config.load import dump_toml
-    from actfirst.methods import METHODS
-    from actfirst.view.placement import placement_lines
+    from actfirst.methods.table import METHODS
+    from actfirst.terminal.placement import placement_lines
 
     evaluation = config.evaluation
     moments = [
@@ -110,7 +110,7 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     run may change, and how long it goes on."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
-    from actfirst.tracking.run_folder import saved_config
+    from actfirst.runs.run_folder import saved_config
 
     if run is None:
         raise ConfigError("--resume needs --run with the folder of the run to continue")

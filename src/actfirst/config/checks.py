@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Mapping
 
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, names, source_of
-from actfirst.config.models import Config
+from actfirst.config.sections import Config
 
 
 def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mistake]:
@@ -67,7 +67,7 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
 
 def method_mistakes(values: Mapping[str, object], origins: Mapping[str, str]) -> list[Mistake]:
     """An unknown method. Looks at the unvalidated tables, so that it is reported beside all other mistakes."""
-    from actfirst.methods import METHODS  # late: it loads all ways of acting
+    from actfirst.methods.table import METHODS  # late: it loads all ways of acting
 
     rollout = values.get("rollout")
     method = rollout.get("method", NOT_GIVEN) if isinstance(rollout, Mapping) else NOT_GIVEN

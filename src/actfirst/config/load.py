@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 
 from actfirst.config.checks import combination_mistakes, method_mistakes
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, config_error, from_validation
-from actfirst.config.models import Config, Section
 from actfirst.config.recipe_files import Layer, read_layers
 from actfirst.config.schema import KIND, tables_of_kinds
+from actfirst.config.sections import Config, Section
 
 COMMAND_LINE = "command line"
 Tables = dict[str, object]

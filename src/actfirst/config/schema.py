@@ -16,8 +16,8 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import Discriminator
 from pydantic.fields import FieldInfo
 
-from actfirst.config.models import PLUGIN, Config, Section
-from actfirst.entry_points import installed_environments
+from actfirst.config.sections import PLUGIN, Config, Section
+from actfirst.environments.entry_points import installed_environments
 
 NAMES: dict[object, str] = {
     int: "a whole number",

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from actfirst.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct
-from actfirst.alignment import TransitionRules
-from actfirst.envs.base import EnvironmentPool, World
+from actfirst.environments.base import EnvironmentPool, World
+from actfirst.environments.rule_table import TransitionRules
 from actfirst.errors import ConfigError
 from actfirst.evaluate.results import Evaluation, Outcome, summarise
+from actfirst.methods.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct
 from actfirst.records import Episode, Task
 from actfirst.references.base import NoReferences, References
 from actfirst.rollout.attempts import play_leased

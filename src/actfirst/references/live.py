@@ -5,10 +5,10 @@ For worlds whose replays take milliseconds and are not random, where replaying n
 
 from __future__ import annotations
 
-from actfirst.envs.base import World
+from actfirst.environments.base import World
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Reference, Task
-from actfirst.references.make import Care, Maker
+from actfirst.references.build.make import Care, Maker
 from actfirst.references.sources import open_sources
 
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from actfirst.envs.alfworld.expert import expert_turn
-from actfirst.envs.alfworld.game import Game
-from actfirst.envs.alfworld.solver import solve
-from actfirst.envs.base import World
-from actfirst.envs.scienceworld.gold import GoldPaths
-from actfirst.envs.scienceworld.world import ScienceworldWorld
+from actfirst.environments.alfworld.expert import expert_turn
+from actfirst.environments.alfworld.game import Game
+from actfirst.environments.alfworld.solver import solve
+from actfirst.environments.base import World
+from actfirst.environments.scienceworld.gold import GoldPaths
+from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.errors import ConfigError
 from actfirst.records import Pair, Task, TurnContext
-from actfirst.references.candidates import Candidate, CandidateSource
-from actfirst.references.imported import ImportedSource
+from actfirst.references.build.candidates import Candidate, CandidateSource
+from actfirst.references.build.imported import ImportedSource
 
 BEST = "best"
 """Names all sources that a world has of its own."""

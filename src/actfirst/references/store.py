@@ -20,11 +20,11 @@ from typing import Self
 from pydantic import TypeAdapter, ValidationError
 
 from actfirst import __version__
-from actfirst.envs.base import World
+from actfirst.environments.base import World
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Reference, Task
-from actfirst.references.attempt import Attempt
-from actfirst.tracking import files
+from actfirst.references.build.attempt import Attempt
+from actfirst.runs import files
 
 FORMAT = "actfirst-references-2"
 _ATTEMPT = TypeAdapter(Attempt)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from actfirst.acting import Actor
-from actfirst.alignment import TransitionRules
-from actfirst.envs.base import EnvironmentPool
+from actfirst.environments.base import EnvironmentPool
+from actfirst.environments.rule_table import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, WorkerLost
+from actfirst.methods.acting import Actor
 from actfirst.records import Episode, Reference
 from actfirst.rollout.episode import SILENT, ContextSink, EpisodeKey, attempt, failed
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from actfirst.acting import EpisodeTools, Policy, Probe, Progress, ThinkThenAct
-from actfirst.alignment import TransitionRules
-from actfirst.envs.base import EnvironmentPool
+from actfirst.environments.base import EnvironmentPool
+from actfirst.environments.rule_table import TransitionRules
 from actfirst.errors import EnvironmentFailure, TaskError
-from actfirst.methods import Method, ResponseTiming
+from actfirst.methods.acting import EpisodeTools, Policy, Probe, Progress, ThinkThenAct
+from actfirst.methods.table import Method, ResponseTiming
+from actfirst.methods.turn_weights import TurnWeights
 from actfirst.records import Episode, Task, TurnSample
 from actfirst.references.base import References
 from actfirst.rollout.attempts import play_leased
@@ -32,7 +33,6 @@ from actfirst.rollout.responses import (
 )
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
-from actfirst.turn_weights import TurnWeights
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from actfirst.acting import Actor, Ending, Move
-from actfirst.alignment import TransitionRules
-from actfirst.envs.base import AsyncEnvironment
+from actfirst.environments.base import AsyncEnvironment
+from actfirst.environments.rule_table import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, EpisodeError, TaskError
+from actfirst.methods.acting import Actor, Ending, Move
 from actfirst.records import (
     Episode,
     FastAction,

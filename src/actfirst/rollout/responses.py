@@ -19,8 +19,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from actfirst.acting import Move, Policy
 from actfirst.errors import EpisodeError, TeacherError
+from actfirst.methods.acting import Move, Policy
 from actfirst.records import Response, TurnContext
 from actfirst.rollout.episode import EpisodeKey
 from actfirst.rollout.together import cancelled

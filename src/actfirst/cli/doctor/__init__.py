@@ -1,0 +1,1 @@
+"""What works on this machine, and how to fix what does not."""

@@ -1,0 +1,51 @@
+"""`actfirst doctor`: what works on this machine, and how to mend what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actfirst.cli.console import check_result_file, write_result
+
+
+def doctor(
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
+    ] = None,
+) -> None:
+    """Check this machine: Python, torch, memory, the shipped models, the engine, environments, and extras.
+
+    \b
+    actfirst doctor
+
+    Ends with exit code 1 only if something that `actfirst train pocket` needs is broken.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from actfirst.cli.doctor import default, environments, extras, machine
+    from actfirst.cli.doctor.findings import State, examine
+
+    console = Console(highlight=False)
+    styles = {State.OK: "green", State.WARN: "yellow", State.MISSING: "dim", State.BROKEN: "bold red"}
+    findings = []
+    for finding in examine([*machine.CHECKS, *default.CHECKS, *environments.CHECKS, *extras.CHECKS]):
+        findings.append(finding)
+        line = Text.assemble(
+            (f"{finding.state:8s}", styles[finding.state]), f"{finding.name:16s} {finding.detail}"
+        )
+        console.print(line, soft_wrap=True)
+        if finding.remedy:
+            console.print(Text(f"{'':25s}-> {finding.remedy}", "cyan"), soft_wrap=True)
+    broken = [finding.name for finding in findings if finding.state is State.BROKEN]
+    console.print(
+        Text(f"\nbroken: {', '.join(broken)}", "bold red")
+        if broken
+        else Text("\neverything that `actfirst train pocket` needs works", "bold green")
+    )
+    write_result(json_file, {"ok": not broken, "findings": [finding.to_json() for finding in findings]})
+    if broken:
+        raise typer.Exit(1)

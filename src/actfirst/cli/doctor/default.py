@@ -1,0 +1,124 @@
+"""What the default needs: the shipped models, the embedded engine, and the pocket world."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.config.load import resolve
+from actfirst.config.sections import Config
+from actfirst.models.folder import resolve_model
+
+RECIPE = "pocket"
+_PROBE = "You are in the middle of a room. Looking quickly around you, you see a cabinet 1 and a drawer 1."
+_TOKENS = 12
+_TOLERANCE = 1e-3
+_STEPS = 200
+_REINSTALL = "pip install --force-reinstall actfirst, or clone the repository again"
+
+
+def shipped_models() -> Finding:
+    """Both models are where the recipe says, and share a tokenizer."""
+    from actfirst.training.start_up import check_limits, check_tokenizers
+
+    config = resolve(RECIPE)
+    student, teacher = _folders(config)
+    check_tokenizers(student, teacher)
+    check_limits(config, student, teacher)
+    sizes = ", ".join(
+        f"{name} {_megabytes(path):.1f} MB" for name, path in (("student", student), ("teacher", teacher))
+    )
+    return Finding("models", State.OK, f"{sizes}, one tokenizer")
+
+
+def engine() -> Finding:
+    """The embedded engine generates, and its log-probs are those of a plain forward pass."""
+    config = resolve(RECIPE)
+    student, _ = _folders(config)
+    prompt, tokens, logprobs, seconds = asyncio.run(_generate(config, student))
+    worst = max(abs(a - b) for a, b in zip(logprobs, _forward(student, prompt, tokens), strict=True))
+    detail = (
+        f"{len(tokens)} tokens in {seconds:.2f} s, log-probs differ from a forward pass by {worst:.1g} at most"
+    )
+    if worst > _TOLERANCE:
+        remedy = "pip install --force-reinstall torch==2.13.0 transformers==5.19.0; then report it as a bug"
+        return Finding("embedded engine", State.BROKEN, f"{detail} (allowed: {_TOLERANCE:g})", remedy)
+    return Finding("embedded engine", State.OK, detail)
+
+
+def pocket_world() -> Finding:
+    """The world steps, and the reference of its first task solves it."""
+    from actfirst.references.build.replay import replay
+    from actfirst.training.parts import open_references, open_stage
+
+    config = resolve(RECIPE)
+    stage = open_stage(config.environment)
+    task = stage.world.tasks("train")[0]
+    environment, draw = stage.world.open(), random.Random(0)
+    _, observation = environment.reset(task)
+    started = time.perf_counter()
+    for _ in range(_STEPS):
+        if observation.done:
+            _, observation = environment.reset(task)
+        observation = environment.step(draw.choice(observation.admissible))
+    each = (time.perf_counter() - started) / _STEPS
+    reference = open_references(stage, config.references).get(task)
+    if (
+        reference is None
+        or not replay(environment, task, [step.action for step in reference.steps], "doctor").score
+    ):
+        return Finding(
+            "pocket world", State.BROKEN, f"the reference of {task.id} does not solve it", _REINSTALL
+        )
+    environment.close()
+    detail = f"{each * 1e6:.0f} microseconds per step; a reference of {len(reference.steps)} actions works"
+    return Finding("pocket world", State.OK, detail)
+
+
+async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, ...], tuple[float, ...], float]:
+    from actfirst.engines.base import Sampling
+    from actfirst.training.parts import open_encoder, open_engine
+
+    prompt = open_encoder(model).encode(_PROBE)
+    opened = open_engine(config.engine, model)
+    try:
+        started = time.perf_counter()
+        completion = await opened.generate(prompt, Sampling(_TOKENS, seed=0))
+        seconds = time.perf_counter() - started
+    finally:
+        await opened.close()
+    return prompt, completion.token_ids, completion.logprobs, seconds
+
+
+def _forward(model: Path, prompt: list[int], tokens: tuple[int, ...]) -> list[float]:
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # it would run through the report
+    network = AutoModelForCausalLM.from_pretrained(str(model), dtype=torch.float32).eval()
+    with torch.inference_mode():
+        logits = network(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
+    chosen = torch.log_softmax(logits.float(), -1).gather(-1, torch.tensor(tokens)[:, None])
+    return [float(value) for value in chosen[:, 0]]
+
+
+def _folders(config: Config) -> tuple[Path, Path]:
+    return (
+        resolve_model(config.models.student, "models.student"),
+        resolve_model(config.models.teacher, "models.teacher"),
+    )
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+CHECKS = (
+    Check("models", shipped_models, f"{_REINSTALL}; `actfirst pocket build` makes them from nothing"),
+    Check("embedded engine", engine, _REINSTALL),
+    Check("pocket world", pocket_world, _REINSTALL),
+)

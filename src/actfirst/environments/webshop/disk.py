@@ -1,0 +1,246 @@
+"""A large catalogue on disk: indexed once, with progress, and then used with little memory.
+
+The index folder is complete in itself: the search index, product records, labels, prices and what the goals need.
+It is written beside its final place and moved there when it is done, under a lock, so that several processes may
+ask for the same index. What a killed build leaves (`<folder>.partial`) is never used, and removed by the next build.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+import zlib
+from array import array
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actfirst.environments.webshop.catalogue import (
+    Catalogue,
+    CatalogueFiles,
+    in_order,
+    read_human,
+    read_products,
+    remembering_search,
+)
+from actfirst.environments.webshop.goals import Goal, MadeGoals, draw_caps, draw_prices, goal_order, human_goals
+from actfirst.environments.webshop.index_folder import (
+    Source,
+    check_place,
+    locked,
+    made_of,
+    read_meta,
+    replacing,
+    write_meta,
+)
+from actfirst.environments.webshop.json_stream import stream_object
+from actfirst.environments.webshop.products import Product
+from actfirst.environments.webshop.search.builder import IndexBuilder
+from actfirst.environments.webshop.search.index import SearchIndex
+from actfirst.environments.webshop.shelf import DiskShelf, Labels
+from actfirst.errors import EnvironmentFailure
+
+FORMAT = 2
+"""Counts changes after which an index has to be built again."""
+
+Progress = Callable[[str, int], None]
+"""Told what is being done and how many products are through."""
+
+_RECORDS = "products.bin"
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def indexed_catalogue(
+    files: CatalogueFiles, folder: Path, limit: int | None = None, progress: Progress | None = None
+) -> Catalogue:
+    """The catalogue of some files, from the index in `folder`, which is built now if it is not there."""
+    folder = folder.resolve()
+    source = _source(files, limit)
+    if made_of(folder) != source:
+        try:
+            check_place(folder, files)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with locked(folder):
+                if made_of(folder) != source:
+                    _build(files, folder, limit, source, progress or lines_on_stderr())
+        except PermissionError as error:
+            raise EnvironmentFailure(
+                f"the search index cannot be written to {folder} ({error.strerror}); "
+                "name a folder that can be written with environment.index"
+            ) from error
+    return open_catalogue(folder)
+
+
+def is_indexed(files: CatalogueFiles, folder: Path, limit: int | None = None) -> bool:
+    """Whether the index in `folder` is that of some files as they are now."""
+    return made_of(folder) == _source(files, limit)
+
+
+def open_catalogue(folder: Path) -> Catalogue:
+    """The catalogue of a finished index folder."""
+    meta = read_meta(folder)
+    index = SearchIndex.open(folder)
+    shelf = DiskShelf(
+        folder / _RECORDS,
+        np.load(folder / "record_starts.npy", mmap_mode="r"),
+        index.find,
+        Labels(meta["categories"], np.load(folder / "category_numbers.npy", mmap_mode="r")),
+        Labels(meta["queries"], np.load(folder / "query_numbers.npy", mmap_mode="r")),
+    )
+    prices = np.load(folder / "prices.npy", mmap_mode="r")
+    return Catalogue(
+        shelf=shelf,
+        price=lambda asin: float(prices[_position(shelf, asin)]),
+        search=remembering_search(index, lambda document: index.names[index.ranks[document]].decode()),
+        goals=lambda kind: _human(folder, shelf, prices) if kind == "human" else _made(folder, shelf),
+        fingerprint=meta["fingerprint"],
+    )
+
+
+def lines_on_stderr() -> Progress:
+    """Progress as a line every few seconds."""
+    started = shown = time.monotonic()
+
+    def show(what: str, count: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _SECONDS_BETWEEN_LINES:
+            shown = now
+            print(f"webshop: {what}: {count:,} products, {now - started:.0f} s", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _source(files: CatalogueFiles, limit: int | None) -> Source:
+    return {"format": FORMAT, "limit": limit, "files": files.versions}
+
+
+def _build(files: CatalogueFiles, folder: Path, limit: int | None, source: Source, progress: Progress) -> None:
+    with replacing(folder, source) as partial:
+        writer = _Writer(partial)
+        for product in read_products(files, limit, _Annotations(files.annotations, progress).get):
+            writer.add(product)
+            progress("indexing", writer.count)
+        progress("sorting the index", writer.count)
+        writer.finish(read_human(files), source)
+
+
+class _Annotations:
+    """The annotation file in memory, as text: a fifth of the size of its objects."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._texts: dict[str, bytes] = {}
+        for asin, annotation in stream_object(path):
+            self._texts[asin] = json.dumps(annotation).encode()
+            progress("reading attributes", len(self._texts))
+
+    def get(self, asin: str) -> dict[str, Any] | None:
+        text = self._texts.get(asin)
+        annotation: dict[str, Any] | None = None if text is None else json.loads(text)
+        return annotation
+
+
+class _Writer:
+    """Writes products as they come, and at the end what can only be known of all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._builder = IndexBuilder(folder)
+        self._records = (folder / _RECORDS).open("wb")
+        self._starts = array("Q", [0])
+        self._categories = _Numbering()
+        self._queries = _Numbering()
+        self._combinations = array("q")
+        self._asked = array("b")
+        self._lows = array("d")
+        self._highs = array("d")
+        self._digest = sha256()
+
+    @property
+    def count(self) -> int:
+        return len(self._lows)
+
+    def add(self, product: Product) -> None:
+        record = product.dump()
+        self._digest.update(record)
+        self._starts.append(self._starts[-1] + self._records.write(zlib.compress(record, 1)))
+        self._builder.add(product.asin, product.document())
+        self._categories.add(product.category)
+        self._queries.add(product.query)
+        has_goal = product.instruction is not None
+        self._asked.append(has_goal)
+        self._combinations.append(product.combinations if has_goal else 0)
+        self._lows.append(product.pricing[0])
+        self._highs.append(product.pricing[1] if len(product.pricing) > 1 else math.nan)
+
+    def finish(self, human: dict[str, list[dict[str, Any]]], source: Source) -> None:
+        self._records.close()
+        index = self._builder.finish()
+        index.save(self._folder)
+        ranges = zip(self._lows, self._highs, strict=True)
+        prices = np.array(draw_prices((low,) if math.isnan(high) else (low, high) for low, high in ranges))
+        asked = np.frombuffer(self._asked, np.int8).astype(np.bool_)
+        caps = np.zeros(len(prices), np.float64)
+        caps[asked] = draw_caps(prices[asked].tolist())
+        arrays: dict[str, NDArray[Any]] = {
+            "record_starts": np.frombuffer(self._starts, np.uint64),
+            "category_numbers": np.frombuffer(self._categories.numbers, np.uint32),
+            "query_numbers": np.frombuffer(self._queries.numbers, np.uint32),
+            "goal_ends": np.cumsum(np.frombuffer(self._combinations, np.int64)),
+            "prices": prices,
+            "caps": caps,
+        }
+        for name, values in arrays.items():
+            np.save(self._folder / f"{name}.npy", values)
+        found = sorted((position, asin) for asin in human if (position := index.find(asin)) is not None)
+        written = json.dumps([[position, human[asin]] for position, asin in found])
+        (self._folder / "human.json").write_text(written, encoding="utf-8")
+        meta = {
+            "fingerprint": self._digest.hexdigest()[:16],
+            "categories": list(self._categories.known),
+            "queries": list(self._queries.known),
+        }
+        write_meta(self._folder, source, meta)
+
+
+class _Numbering:
+    """Gives equal labels equal numbers, in the order in which they first come."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+        self.numbers = array("I")
+
+    def add(self, label: str) -> None:
+        self.numbers.append(self.known.setdefault(label, len(self.known)))
+
+
+def _made(folder: Path, shelf: DiskShelf) -> MadeGoals:
+    """Generated goals; their order takes a while on a full catalogue, so it is kept in the folder."""
+    ends = np.load(folder / "goal_ends.npy", mmap_mode="r")
+    path = folder / "goal_order.npy"
+    if not path.is_file():
+        partial = path.with_name(f"goal_order.{os.getpid()}.npy")
+        np.save(partial, np.array(goal_order(int(ends[-1])), np.uint32))
+        os.replace(partial, path)
+    caps = np.load(folder / "caps.npy", mmap_mode="r")
+    return MadeGoals(shelf.__getitem__, ends, caps, np.load(path, mmap_mode="r"))
+
+
+def _human(folder: Path, shelf: DiskShelf, prices: NDArray[np.float64]) -> list[Goal]:
+    written = json.loads((folder / "human.json").read_text(encoding="utf-8"))
+    annotated = ((shelf[position], float(prices[position]), texts) for position, texts in written)
+    return in_order(human_goals(annotated))
+
+
+def _position(shelf: DiskShelf, asin: str) -> int:
+    position = shelf.position(asin)
+    if position is None:
+        raise KeyError(asin)
+    return position

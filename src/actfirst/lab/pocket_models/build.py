@@ -1,0 +1,346 @@
+"""Makes the pocket models from nothing: tokenizer, demonstrations, training, measurement. One call, resumable.
+
+    short     on short contexts everything can be learned at half the cost: texts, modes, how to look things up
+    base      the same on contexts of all lengths
+    teacher   the base, trained on with more of the expert, but hasty where no reasoning is asked for
+    student   the base, trained on with sloppy demonstrations: the skills are there and are used badly
+
+Teacher and student have one tokenizer and one architecture, as two models of one family would. No house of the
+world in which they are evaluated is trained on, nor any with the receptacles of its unseen layouts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+
+from actfirst import __version__
+from actfirst.errors import ConfigError
+from actfirst.lab.pocket_models.demonstrations import (
+    Demonstrators,
+    Encoder,
+    Faults,
+    Shares,
+    demonstrations,
+    expert,
+    mixed,
+    response_text,
+    sloppy,
+    walks,
+)
+from actfirst.lab.pocket_models.measure import Scope, measure
+from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
+from actfirst.learning.sft import Example, SftResult, SftSettings, SftStep, fine_tune
+from actfirst.policy.render import TEMPLATE_SETS, render
+from actfirst.policy.thinking_budget import early_stop
+from actfirst.policy.tokens import PromptEncoder
+from actfirst.records import Mode
+from actfirst.runs.files import write_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+Say = Callable[[str], None]
+
+RESULT_FILE = "build_result.json"
+PROMPT_LIMIT = 640
+_PER_WALK = 8
+_TELL = 50  # updates between two reports
+_SPACE = "\u0120"  # how byte-level vocabularies write a space
+_NUMBERED = re.compile(rf"{_SPACE}([a-z]+){_SPACE}(\d+)")
+_MODELS = ("teacher", "student")
+_TOKENIZER, _PLAN, _STAGE, _MEASURED = "tokenizer", "plan.json", "stage.json", "measured.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The size of both models: Qwen3 with tied embeddings and one key-value head."""
+
+    hidden: int = 96
+    layers: int = 3
+    heads: int = 3
+    head_dim: int = 64
+    mlp: int = 256
+    rope_theta: float = 1e6  # names must match over hundreds of tokens: slow rotations leave room for that
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One training stage: walks `first` to `first + walks`, and how to train on them."""
+
+    first: int
+    walks: int
+    steps: int
+    batch_size: int = 16
+    learning_rate: float = 2e-3
+    schedule: Literal["cosine", "constant"] = "cosine"
+    final_rate: float = 0.1
+    prompt_weight: float = 0.0
+    longest: int = MAX_POSITIONS
+    shares: Shares = field(default_factory=Shares)
+    kitchens: float = 1.0  # share of kitchens kept
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole build.
+
+    The student's demonstrator is the expert in `expert_share` of turns, else it has `faults`. Who acts without
+    reasoning goes by what it saw last: the teacher's demonstrator then has the faults of `haste`, the student's
+    `faults_in_haste`.
+    """
+
+    shape: Shape = Shape()
+    vocabulary_walks: int = 300
+    short: Stage = Stage(1000, 5000, 600, schedule="constant", prompt_weight=0.2, longest=180)
+    base: Stage = Stage(1000, 5000, 2000, learning_rate=1.5e-3, prompt_weight=0.1, final_rate=0.25)
+    teacher: Stage = Stage(6000, 6000, 1200, 32, 1e-3, final_rate=0.02, shares=Shares(0.15, 0.15), kitchens=0.4)
+    student: Stage = Stage(11000, 800, 200, 32, 1e-3)
+    expert_share: float = 0.05
+    faults: Faults = field(default_factory=lambda: Faults(forget=0.9, misread=0.78, slip=0.3))
+    faults_in_haste: Faults = field(default_factory=lambda: Faults(forget=1.0, misread=0.6, slip=0.3))
+    haste: Faults = field(default_factory=lambda: Faults(forget=0.9, misread=0.1, slip=0.1))
+    scope: Scope = field(default_factory=Scope)
+
+    @classmethod
+    def quick(cls) -> Plan:
+        """A build of a minute or two that goes through everything. Its models have learned next to nothing."""
+        return cls(
+            vocabulary_walks=60,
+            short=Stage(1000, 40, 20, schedule="constant", prompt_weight=0.2, longest=180),
+            base=Stage(1000, 40, 20, prompt_weight=0.1, final_rate=0.25),
+            teacher=Stage(6000, 20, 10, 16, 1e-3),
+            student=Stage(11000, 20, 10, 16, 1e-3),
+            scope=Scope(tasks_per_split=6, seeds=(42,), references=2),
+        )
+
+
+def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
+    """Write `teacher/`, `student/` and build_result.json into `out`; a stopped build is continued."""
+    torch.set_num_threads(threads)
+    work = out / "work"
+    _claim(work, plan)
+    tokenizer = _tokenizer(work / _TOKENIZER, plan, say)
+    school = _School(work, tokenizer, plan, say)
+    hasty = sloppy(plan.haste)
+    careless = mixed(plan.expert_share, expert, sloppy(plan.faults))
+    school.train("short", plan.short, Demonstrators(expert, expert), None)
+    school.train("base", plan.base, Demonstrators(expert, expert), "short")
+    school.train("teacher", plan.teacher, Demonstrators(expert, hasty), "base")
+    school.train("student", plan.student, Demonstrators(careless, sloppy(plan.faults_in_haste)), "base")
+    for name in _MODELS:
+        _publish(work / name, out / name)
+    result = {
+        "actfirst": __version__,
+        "torch": torch.__version__,
+        "threads": threads,
+        "plan": asdict(plan),
+        "vocabulary": len(tokenizer),
+        "parameters": _parameters(out / "student"),
+        "tokens": school.lengths(),
+        "stages": {name: _read(work / name / _STAGE) for name in ("short", "base", "teacher", "student")},
+        "models": {name: _measured(work / name, out / name, plan, threads, say) for name in _MODELS},
+    }
+    write_json(out / RESULT_FILE, result)
+    shutil.rmtree(work)
+    return result
+
+
+class _School:
+    """Trains stage after stage; what is finished is on disk and not done again."""
+
+    def __init__(self, work: Path, tokenizer: PreTrainedTokenizerFast, plan: Plan, say: Say) -> None:
+        self._work = work
+        self._tokenizer = tokenizer
+        self._shape = plan.shape
+        self._say = say
+        self._encoder = Encoder(PromptEncoder(tokenizer), PROMPT_LIMIT)
+
+    def train(self, name: str, stage: Stage, by: Demonstrators, origin: str | None) -> None:
+        """Train `name` from scratch, or from the model of stage `origin`."""
+        folder = self._work / name
+        if (folder / _STAGE).is_file():
+            self._say(f"{name}: already trained")
+            return
+        self._say(f"{name}: writing demonstrations")
+        started = time.monotonic()
+        pairs = demonstrations(
+            stage.first,
+            stage.walks,
+            by,
+            stage.shares,
+            self._encoder,
+            per_walk=_PER_WALK,
+            kitchens=stage.kitchens,
+        )
+        examples = [pair for pair in pairs if pair.length <= stage.longest]
+        written = time.monotonic() - started
+        model = _new_model(self._shape, self._tokenizer) if origin is None else _load(self._work / origin)
+        progress = _Progress(name, stage.steps, self._say)
+        result = fine_tune(model, examples, _settings(stage), folder=folder, on_step=progress)
+        model.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+        write_json(folder / _STAGE, _summary(result, examples, written))
+
+    def lengths(self) -> dict[str, float]:
+        """Mean tokens of prompts and responses over mixed walks, by mode."""
+        found: dict[str, float] = {}
+        for mode in Mode:
+            shares = Shares(float(mode is Mode.NEXT_ACTION), float(mode is Mode.INVERSE_DYNAMICS))
+            by = Demonstrators(expert, expert)
+            pairs = list(demonstrations(0, 60, by, shares, self._encoder, per_walk=_PER_WALK))
+            found[f"{mode.value} prompt"] = round(fmean(len(pair.prompt_ids) for pair in pairs), 1)
+            found[f"{mode.value} response"] = round(fmean(len(pair.response_ids) for pair in pairs), 1)
+        return found
+
+
+class _Progress:
+    """Says now and then how far a stage is."""
+
+    def __init__(self, name: str, steps: int, say: Say) -> None:
+        self._name, self._steps, self._say = name, steps, say
+        self._losses: list[float] = []
+        self._tokens, self._seconds = 0, 0.0
+
+    def __call__(self, step: SftStep) -> None:
+        self._losses.append(step.loss)
+        self._tokens += step.tokens
+        self._seconds += step.seconds
+        done = step.step + 1
+        if done % _TELL == 0 or done == self._steps:
+            rate, loss = self._tokens / self._seconds, fmean(self._losses[-_TELL:])
+            self._say(f"{self._name}: update {done} of {self._steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
+
+
+def _claim(work: Path, plan: Plan) -> None:
+    """Continue only what was begun with the same plan."""
+    made = json.loads(json.dumps({"actfirst": __version__, **asdict(plan)}))
+    path = work / _PLAN
+    if not path.is_file():
+        work.mkdir(parents=True, exist_ok=True)
+        write_json(path, made)
+    elif _read(path) != made:
+        raise ConfigError(
+            f"{work} holds an unfinished build of another plan; remove it, or choose another folder"
+        )
+
+
+def _tokenizer(folder: Path, plan: Plan, say: Say) -> PreTrainedTokenizerFast:
+    if not (folder / "tokenizer.json").is_file():
+        say("tokenizer: collecting the words of the domain")
+        train_tokenizer(_texts(plan)).save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def _texts(plan: Plan) -> Iterator[str]:
+    """What the models will read and write."""
+    rng = Random("pocket vocabulary")
+    templates = TEMPLATE_SETS["alfworld"]
+    demonstrators = (expert, sloppy(plan.faults))
+    yield early_stop()
+    for visits in walks(0, plan.vocabulary_walks):
+        for visit in visits:
+            yield render(templates, Mode.FULL, visit.context, len(visit.context.history))
+            yield visit.after.text
+            yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
+
+
+def _new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    torch.manual_seed(0)
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=shape.hidden,
+            intermediate_size=shape.mlp,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            num_key_value_heads=1,
+            head_dim=shape.head_dim,
+            max_position_embeddings=MAX_POSITIONS,
+            tie_word_embeddings=True,
+            initializer_range=0.04,
+            rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    _compose_names(model, tokenizer)
+    return model
+
+
+@torch.no_grad()
+def _compose_names(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Let "cup 1" begin near "cup" and "1": what is learned of one name then helps with the others."""
+    vectors = model.get_input_embeddings().weight
+    vocabulary = tokenizer.get_vocab()
+    for token, place in vocabulary.items():
+        if name := _NUMBERED.fullmatch(token):
+            kind, number = (vectors[vocabulary[_SPACE + part]] for part in name.groups())
+            vectors[place] = 0.8 * kind + 0.4 * number + 0.2 * vectors[place]
+
+
+def _load(folder: Path) -> PreTrainedModel:
+    return Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def _settings(stage: Stage) -> SftSettings:
+    # Micro-batches of this size keep the activations of a small model in the cache.
+    return SftSettings(
+        steps=stage.steps,
+        batch_size=stage.batch_size,
+        learning_rate=stage.learning_rate,
+        schedule=stage.schedule,
+        final_rate=stage.final_rate,
+        prompt_weight=stage.prompt_weight,
+        weight_decay=0.1,
+        grad_clip=0.5,
+        token_budget=2048,
+    )
+
+
+def _summary(result: SftResult, examples: Sequence[Example], written: float) -> dict[str, float]:
+    return {
+        "examples": len(examples),
+        "tokens": result.tokens,
+        "first_loss": round(fmean(result.losses[:_TELL]), 4),
+        "last_loss": round(fmean(result.losses[-_TELL:]), 4),
+        "seconds_demonstrations": round(written, 1),
+        "seconds_training": round(result.seconds, 1),
+    }
+
+
+def _publish(source: Path, target: Path) -> None:
+    """The checkpoint as it ships: 16-bit weights, tokenizer, nothing else."""
+    if target.exists():
+        shutil.rmtree(target)
+    _load(source).to(torch.bfloat16).save_pretrained(target)
+    AutoTokenizer.from_pretrained(source).save_pretrained(target)
+
+
+def _measured(work: Path, folder: Path, plan: Plan, threads: int, say: Say) -> dict[str, Any]:
+    path = work / _MEASURED
+    if not path.is_file():
+        say(f"{folder.name}: measuring")
+        write_json(path, measure(folder, plan.scope, threads))
+    return _read(path)
+
+
+def _parameters(folder: Path) -> int:
+    return sum(parameter.numel() for parameter in _load(folder).parameters())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content

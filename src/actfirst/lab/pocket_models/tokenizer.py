@@ -1,0 +1,141 @@
+"""The tokenizer of the pocket models: byte-level, with one token for every word of the domain.
+
+Prompts are what a tiny model spends its time on, so everything fixed is short: each sentence of the ALFWorld
+templates and each stock phrase of the observations is one token, an entity and its number ("cabinet 1") is one
+token, and so is the number of a turn with the marks around it. Reasoning and actions keep their words. Text of
+other domains is spelled byte by byte: nothing is unknown, it is only long.
+
+No merges are learned. `ignore_merges` makes a piece that is in the vocabulary one token; the vocabulary is the
+pieces of the domain's text. Single newlines between lines are never part of a longer token, so prompts can be
+cut there (`actfirst.policy.tokens`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
+from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
+from actfirst.policy.render import TEMPLATE_SETS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+IM_START, IM_END, END_OF_TEXT = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
+MAX_POSITIONS = 2048
+
+_HIGHEST_NUMBER, _HIGHEST_TURN = 4, 32
+_TEXTS = ("action_history", "current_observation")  # values that begin a line or a sentence of their own
+_SHORT = 4  # literals such as "]." are ordinary pieces
+
+_PHRASES = (
+    "-= Welcome to TextWorld, ALFRED! =-",
+    "You are in the middle of a room. Looking quickly around you, you see",
+    "Your task is to:",
+    "You arrive at",
+    ". On the",
+    ", you see",
+    " is open. In it, you see",
+    "You open the",
+    "You close the",
+    "You pick up the",
+    "You move the",
+    "You clean the",
+    "You heat the",
+    "You cool the",
+    "You turn on the",
+    "You sliced the",
+    " using the",
+    "Nothing happens.",
+    "You are facing the",
+    ". Next to it, you see",
+    "You are carrying:",
+    "You are not carrying anything.",
+    "There's nothing special about",
+)
+"""Stock phrases of observations. None of them occurs in reasoning or in actions."""
+
+_PIECES = "|".join(
+    (
+        r"\[Observation \d+: '",
+        r"\.?', Action \d+: '",
+        r"', 'go to(?= )",
+        r"', '",
+        r", (?:and )?a(?= )",
+        r"\. The(?= [a-z]+ \d)",
+        r" is closed",
+        r" ?[a-z]+ \d+",
+        r"'(?:[sdmt]|ll|ve|re)",
+        r" ?\p{L}+",
+        r" ?\p{N}+",
+        r" ?[^\s\p{L}\p{N}]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+"""How text is cut into pieces: GPT-2's rules after the domain's own."""
+
+
+def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """A tokenizer whose vocabulary is the bytes, the catalogue's names, and every piece of `texts`."""
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    cut = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(_PIECES), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+    )
+    phrases = sorted({*_template_sentences(), *_PHRASES})
+    marks = (THINK, END_THINK, ACTION, END_ACTION)
+
+    def with_vocabulary(pieces: Iterable[str]) -> Tokenizer:
+        vocabulary = {piece: place for place, piece in enumerate(pieces)}
+        core = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+        core.pre_tokenizer = cut
+        core.decoder = decoders.ByteLevel()
+        core.add_special_tokens([AddedToken(mark, special=True) for mark in (END_OF_TEXT, IM_START, IM_END)])
+        # As in Qwen3, these are single tokens but not special ones: decoding keeps them.
+        core.add_tokens([AddedToken(text, special=False, normalized=False) for text in (*marks, *phrases)])
+        return core
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces: set[str] = set()
+    # Added tokens are found before text is cut, longest first; what is left between them is cut into pieces.
+    around = re.compile("|".join(map(re.escape, sorted((*marks, *phrases), key=len, reverse=True))))
+    for text in (*_always_known(), *texts):
+        for part in around.split(text):
+            pieces.update(piece for piece, _ in cut.pre_tokenize_str(part))
+    core = with_vocabulary([*alphabet, *sorted(pieces - set(alphabet))])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=IM_END,
+        pad_token=END_OF_TEXT,
+        model_max_length=MAX_POSITIONS,
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = (files(__package__) / "chat_template.jinja").read_text(encoding="utf-8")
+    return tokenizer
+
+
+def _always_known() -> list[str]:
+    """Names and numbers that a sample of texts might lack."""
+    kinds = [kind.lower() for kind in (*OBJECTS, *RECEPTACLE_TYPES)]
+    texts = ["user", "assistant", *(f"a {kind}" for kind in kinds)]
+    texts += [f"a {kind} {number}" for kind in kinds for number in range(1, _HIGHEST_NUMBER + 1)]
+    for turn in range(_HIGHEST_TURN + 1):
+        texts += [f" {turn}", f"[Observation {turn}: '", f".', Action {turn}: '"]
+    return texts
+
+
+def _template_sentences() -> list[str]:
+    """The fixed text of the ALFWorld prompts, one line at a time; a space before a word stays with the word."""
+    templates = TEMPLATE_SETS["alfworld"]
+    sentences: list[str] = []
+    for form in (*templates.with_history.values(), *templates.without_history.values()):
+        for literal, value in zip_longest(form.parts[::2], form.placeholders, fillvalue=""):
+            *whole, last = literal.split("\n")
+            sentences += [*whole, last if value in _TEXTS else last.rstrip(" ")]
+    return [sentence for sentence in sentences if len(sentence) > _SHORT]

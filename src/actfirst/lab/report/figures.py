@@ -1,0 +1,239 @@
+"""The figures of a report. Every curve is drawn from the same records as the tables.
+
+Colours are Okabe and Ito's, which people of all kinds of colour vision tell apart; a method keeps its colour through
+all figures, and simulated figures say so in their title.
+"""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actfirst.lab.alignment_rates import RATES, alignment_of
+from actfirst.lab.compare import spread_over_time
+from actfirst.lab.quality import STRATEGIES, TITLES
+from actfirst.lab.report.bench_tables import said, simulated_mark
+from actfirst.lab.report.series import alignment_series, performance_series
+from actfirst.lab.report.sources import MethodGroup, Setting
+from actfirst.lab.results import QualityResult, RolloutPoint, RolloutResult
+from actfirst.methods.table import METHODS
+from actfirst.terminal.canvas import canvas
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+_PALETTE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#D55E00", "#009E73", "#7A7A00", "#8C564B", "#000000")
+_DASHES = ((None, None), (6, 2), (2, 2), (8, 2, 2, 2))
+_TITLES = {
+    "first_action": "First action",
+    "full_trajectory": "Full trajectory",
+    "turn_coverage": "Turn coverage",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure: a file, a caption, what it was drawn from, and its points as CSV where no table has them."""
+
+    slug: str
+    title: str
+    caption: str
+    path: Path
+    sources: tuple[Path, ...]
+    series: str = ""
+
+
+def draw_performance(setting: Setting, place: int, folder: Path) -> Figure | None:
+    """Success against training time, one line per method."""
+    groups = [group for group in setting.groups if spread_over_time(group.runs)]
+    if not groups:
+        return None
+    figure, (axes,) = _figure(1, width=9.0, height=4.6)
+    for group in groups:
+        seconds, means, lows, highs = (
+            list(column) for column in zip(*spread_over_time(group.runs), strict=True)
+        )
+        look = _look(group, setting)
+        axes.fill_between(seconds, lows, highs, color=look.colour, alpha=0.10, linewidth=0)
+        axes.plot(seconds, means, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label)
+        axes.plot(seconds[-1:], means[-1:], "*", color=look.colour, markersize=11, clip_on=False)
+    for other in setting.others:
+        if other.label.startswith("Teacher"):
+            axes.axhline(
+                other.result.result.overall.success_rate.mean, color="#666666", linewidth=1, linestyle=":"
+            )
+    axes.set_xlim(left=0)
+    axes.set_ylim(0, min(100.0, max(10.0, 1.08 * axes.get_ylim()[1])))
+    axes.set_xlabel("training time (s)")
+    axes.set_ylabel("success rate (%)")
+    _legend_beside(axes)
+    caption = (
+        "Mean over training seeds; the band spans the lowest and the highest, a star is the final checkpoint"
+        + (
+            ", the dotted line the teacher."
+            if any(o.label.startswith("Teacher") for o in setting.others)
+            else "."
+        )
+    )
+    title = f"Success against training time, {setting.label}"
+    drawn = _save(figure, folder, f"performance-{place}", title, caption, groups)
+    return replace(drawn, series=performance_series(groups))
+
+
+def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
+    """Windowed reference alignment of the guided methods over updates."""
+    groups = [group for group in setting.groups if any(run.alignment.rates() for run in group.runs)]
+    if not groups:
+        return None
+    figure, panels = _figure(3, width=11.0, height=4.0)
+    for group in groups:
+        look = _look(group, setting)
+        curves = [alignment_of(run.folder).points for run in group.runs]
+        for axes, rate in zip(panels, RATES, strict=True):
+            points = _mean_over_runs(
+                [{p.update: p.rates[rate] for p in curve if rate in p.rates} for curve in curves]
+            )
+            xs, ys = zip(*points, strict=True)
+            axes.plot(
+                xs, ys, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label, clip_on=False
+            )
+    for axes, rate in zip(panels, RATES, strict=True):
+        axes.set_title(_TITLES[rate], fontsize=10, loc="left")
+        axes.set_ylim(0, 100)
+        axes.locator_params(axis="x", integer=True)
+        axes.set_xlabel("update")
+    panels[0].set_ylabel("aligned (%)")
+    _legend_below(figure, panels[0])
+    caption = "Counts over the latest ten rollout batches at each update, mean over training seeds."
+    title = f"Reference alignment during training, {setting.label}"
+    drawn = _save(figure, folder, f"alignment-{place}", title, caption, groups)
+    return replace(drawn, series=alignment_series(groups))
+
+
+def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) -> Figure:
+    """Both scans: measured (solid), idealized (dashed), and what the engine allows at best (dotted)."""
+    figure, panels = _figure(2, width=10.0, height=4.0)
+    settings = result.settings
+    scans = (
+        ("cap on concurrent requests", [p for p in result.points if p.turns == settings.turns], "cap"),
+        ("virtual turns", [p for p in result.points if p.cap == settings.cap], "turns"),
+    )
+    for axes, (name, points, key) in zip(panels, scans, strict=True):
+        for colour, full in zip(_PALETTE, settings.full):
+            chosen = sorted((p for p in points if p.full == full), key=lambda p: getattr(p, key))
+            _draw_scan(axes, chosen, [float(getattr(p, key)) for p in chosen], full, colour)
+        axes.axhline(1.0, color="#999999", linewidth=0.8)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("symlog", linthresh=2.5, linscale=1.5)
+        ticks = sorted({getattr(p, key) for p in points})
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.set_yticks(
+            [0, 0.5, 1, 1.5, 2, 2.5, 5, 10, 20], ["0", "0.5", "1", "1.5", "2", "2.5", "5", "10", "20"]
+        )
+        axes.minorticks_off()
+        axes.set_ylim(0, 1.4 * max(max(p.ideal, p.most) for p in result.points))
+        axes.set_xlabel(name)
+    panels[0].set_ylabel("rollout speedup")
+    _legend_below(figure, panels[0])
+    panels[0].set_title(f"{settings.turns} turns", fontsize=10, loc="left")
+    panels[1].set_title(f"cap {settings.cap}", fontsize=10, loc="left")
+    caption = (
+        f"{said(result)} Solid: speedup, mean ± deviation over repeats. Dashed: the idealized estimate from "
+        "single-request latencies. Dotted: what this engine allows at best, by the longer of its dependencies and its "
+        "work, each timed alone. Linear up to 2.5, logarithmic above."
+    )
+    title = f"Rollout efficiency{simulated_mark(result)}"
+    if result.simulated:
+        figure.suptitle("SIMULATED engine", fontsize=9, color="#B00020", x=0.99, ha="right")
+    return _save(figure, folder, f"rollout-{place}", title, caption, [], [path])
+
+
+def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) -> Figure:
+    """Repetition, yield and turns of each strategy, by checkpoint."""
+    figure, panels = _figure(3, width=11.0, height=4.0)
+    names = list(dict.fromkeys(row.checkpoint for row in result.rows))
+    metrics = (
+        ("tasks with a repetition (%)", "repeat"),
+        ("successes per 100 steps", "per_100"),
+        ("turns", "turns"),
+    )
+    width = 0.8 / len(STRATEGIES)
+    for axes, (title, key) in zip(panels, metrics, strict=True):
+        for place_of, strategy in enumerate(STRATEGIES):
+            rows = {row.checkpoint: getattr(row, key) for row in result.rows if row.strategy == strategy}
+            shown = [(at, rows[name]) for at, name in enumerate(names) if rows.get(name) is not None]
+            xs = [at + (place_of - 1) * width for at, _ in shown]
+            colour = _PALETTE[(0, 3, 4)[place_of]]
+            axes.bar(xs, [value for _, value in shown], width * 0.92, color=colour, label=TITLES[strategy])
+        axes.set_xticks(range(len(names)), names, fontsize=8)
+        axes.set_title(title, fontsize=10, loc="left")
+    _legend_below(figure, panels[0])
+    caption = "All strategies play the same tasks from the same frozen checkpoint with the same sampling seeds."
+    return _save(figure, folder, f"quality-{place}", "Rollout quality by acting strategy", caption, [], [path])
+
+
+def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], full: int, colour: str) -> None:
+    speedups, deviations = [p.speedup for p in points], [p.deviation or 0.0 for p in points]
+    label = f"{full}-token responses"
+    axes.errorbar(xs, speedups, yerr=deviations, color=colour, marker="o", markersize=4, capsize=3, label=label)
+    axes.plot(xs, [p.ideal for p in points], color=colour, linestyle="--", linewidth=1.2)
+    axes.plot(xs, [p.most for p in points], color=colour, linestyle=":", linewidth=1.2)
+
+
+@dataclass(frozen=True)
+class _Look:
+    colour: str
+    dashes: tuple[float | None, ...]
+
+
+def _look(group: MethodGroup, setting: Setting) -> _Look:
+    """A colour per method, another dash for each of its variants."""
+    variants = [one.label for one in setting.groups if one.method == group.method]
+    place = list(METHODS).index(group.method)
+    return _Look(_PALETTE[place % len(_PALETTE)], _DASHES[variants.index(group.label) % len(_DASHES)])
+
+
+def _mean_over_runs(curves: Sequence[dict[int, float]]) -> list[tuple[int, float]]:
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    return [(update, statistics.fmean(curve[update] for curve in curves)) for update in shared]
+
+
+def _figure(columns: int, *, width: float, height: float) -> tuple[MatplotlibFigure, list[Axes]]:
+    figure, panels = canvas(width, height, columns=columns)
+    for axes in panels:
+        axes.spines[["left", "bottom"]].set_color("#888888")
+        axes.tick_params(labelsize=8, color="#888888")
+    return figure, panels
+
+
+def _legend_beside(axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    folded = [
+        "\n".join(textwrap.wrap(label, 34)) for label in labels
+    ]  # a long name must not squeeze the drawing
+    axes.legend(handles, folded, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+
+
+def _legend_below(figure: MatplotlibFigure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    columns = len(labels) if sum(map(len, labels)) < 100 else 1  # long names stand below each other
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def _save(
+    figure: MatplotlibFigure,
+    folder: Path,
+    slug: str,
+    title: str,
+    caption: str,
+    groups: Sequence[MethodGroup],
+    sources: Sequence[Path] = (),
+) -> Figure:
+    path = folder / f"{slug}.png"
+    figure.savefig(path, dpi=160)
+    return Figure(slug, title, caption, path, (*sources, *(p for group in groups for p in group.paths)))

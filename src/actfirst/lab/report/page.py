@@ -1,0 +1,165 @@
+"""Writes the report: one self-contained HTML page, and beside it every table as CSV, all of them in one Markdown file,
+and every figure as PNG."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+from actfirst import __version__
+from actfirst.lab.report import figures
+from actfirst.lab.report.ablation_table import ablation_table
+from actfirst.lab.report.bench_tables import quality_table, rollout_table
+from actfirst.lab.report.cells import Number, Table, Words
+from actfirst.lab.report.figures import Figure
+from actfirst.lab.report.main_table import main_table
+from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
+from actfirst.lab.report.sources import Sources, find_sources
+from actfirst.runs.files import write_atomically, writing
+
+PAGE = "index.html"
+TABLES = "tables.md"
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with tables and figures."""
+
+    slug: str
+    title: str
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
+
+
+@dataclass
+class SourceRegister:
+    """Numbers the sets of sources, so that every number can link to its own."""
+
+    folder: Path
+    groups: dict[tuple[Path, ...], str] = field(default_factory=dict)
+
+    def anchor(self, sources: Sequence[Path]) -> str:
+        key = tuple(dict.fromkeys(sources))
+        return self.groups.setdefault(key, f"source-{len(self.groups) + 1}")
+
+    def entries(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Anchors with the names and relative addresses of what they stand for."""
+        return [
+            (anchor, [(path.name, os.path.relpath(path.resolve(), self.folder.resolve())) for path in paths])
+            for paths, anchor in self.groups.items()
+        ]
+
+
+def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst report") -> Path:
+    """Read what lies at `paths`, write the report into `folder`, and return its page."""
+    sources = find_sources(paths)
+    with writing(folder):
+        for name in ("figures", "tables"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    sections = make_sections(sources, folder / "figures")
+    for section in sections:
+        for table in section.tables:
+            write_atomically(folder / "tables" / f"{table.slug}.csv", table.to_csv())
+        for figure in section.figures:
+            if figure.series:
+                write_atomically(folder / "figures" / f"{figure.slug}.csv", figure.series)
+    write_atomically(folder / TABLES, _markdown(sections, sources, title))
+    page = folder / PAGE
+    write_atomically(page, render(sections, sources, folder, title))
+    return page
+
+
+def make_sections(sources: Sources, drawings: Path) -> list[Section]:
+    """All that the sources have something to say about."""
+    settings = list(enumerate(sources.settings, start=1))
+    rollouts = list(enumerate(sources.rollouts, start=1))
+    qualities = list(enumerate(sources.qualities, start=1))
+    sections = [
+        Section("results", "Results", _some(main_table(one, place) for place, one in settings), ()),
+        Section("ablation", "Ablations", _some([ablation_table(sources.settings)]), ()),
+        Section(
+            "time",
+            "Success against time",
+            _some(reach_table(one, place) for place, one in settings),
+            _some(figures.draw_performance(one, place, drawings) for place, one in settings),
+        ),
+        Section(
+            "efficiency",
+            "Rollout efficiency",
+            tuple(rollout_table(path, one, place) for place, (path, one) in rollouts),
+            tuple(figures.draw_rollout(path, one, place, drawings) for place, (path, one) in rollouts),
+        ),
+        Section("throughput", "Throughput", _some(throughput_table(one, place) for place, one in settings), ()),
+        Section(
+            "quality",
+            "Rollout quality",
+            tuple(quality_table(path, one, place) for place, (path, one) in qualities),
+            tuple(figures.draw_quality(path, one, place, drawings) for place, (path, one) in qualities),
+        ),
+        Section(
+            "alignment",
+            "Reference alignment",
+            _some(alignment_table(one, place) for place, one in settings),
+            _some(figures.draw_alignment(one, place, drawings) for place, one in settings),
+        ),
+        Section("latency", "Latency of turns", _some(latency_table(one, place) for place, one in settings), ()),
+    ]
+    return [section for section in sections if section.tables or section.figures]
+
+
+def render(sections: Sequence[Section], sources: Sources, folder: Path, title: str) -> str:
+    """The page as HTML."""
+    from jinja2 import Environment, StrictUndefined
+
+    register = SourceRegister(folder)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update(anchor=register.anchor, picture=_data_address, is_number=_is_number)
+    template = environment.from_string(
+        files("actfirst.lab.report").joinpath("page.html.jinja").read_text("utf-8")
+    )
+    body = template.render(
+        title=title,
+        sections=sections,
+        runs=[run for setting in sources.settings for group in setting.groups for run in group.runs],
+        unfinished=sources.unfinished,
+        machines=sources.machines,
+        simulated=any(result.simulated for _, result in sources.rollouts),
+        made=time.strftime("%Y-%m-%d %H:%M"),
+        version=__version__,
+        register=register,
+        relative=_relative(folder),
+    )
+    return body + "\n"
+
+
+def _markdown(sections: Sequence[Section], sources: Sources, title: str) -> str:
+    """All tables, for those who keep results in a repository."""
+    parts = [f"# {title}\n"]
+    for section in sections:
+        if section.tables:
+            parts += [f"## {section.title}\n", *(table.to_markdown() for table in section.tables)]
+    parts += ["## Machines of the stored results\n", *(f"- {line}" for line in sources.machines), ""]
+    return "\n".join(parts)
+
+
+def _is_number(cell: Words | Number) -> bool:
+    return isinstance(cell, Number)
+
+
+def _relative(folder: Path) -> Callable[[Path], str]:
+    return lambda path: os.path.relpath(path.resolve(), folder.resolve())
+
+
+def _data_address(path: Path) -> str:
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+
+
+def _some(parts: Iterable[Part | None]) -> tuple[Part, ...]:
+    return tuple(part for part in parts if part is not None)

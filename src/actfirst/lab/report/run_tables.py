@@ -1,0 +1,184 @@
+"""Tables of what runs did on the way: time to quality, throughput, reference alignment, latency of turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from actfirst.errors import RunFolderError
+from actfirst.lab.alignment_rates import RATES
+from actfirst.lab.compare import MethodResult, MethodRuns, compare
+from actfirst.lab.latency import Spread, profile
+from actfirst.lab.report.cells import Cell, Table, Words, number
+from actfirst.lab.report.sources import VANILLA, MethodGroup, Setting
+from actfirst.lab.throughput import EARLY_SECONDS, RunTimes, decompose, read_times
+from actfirst.records import ActionSource
+from actfirst.runs.episode_lines import read_episode_lines
+
+
+def reach_table(setting: Setting, place: int) -> Table | None:
+    """How soon each method reaches vanilla's final success, paired by seed; methods that lack a seed are left out."""
+    base = setting.group(VANILLA)
+    if base is None:
+        return None
+    seeds = list(base.by_seed())
+    whole = [base, *(one for one in setting.groups if one is not base and set(seeds) <= set(one.by_seed()))]
+    found = compare(
+        [MethodRuns(one.label, one.method, tuple(one.by_seed()[seed] for seed in seeds)) for one in whole]
+    )
+    if found.target is None:
+        return None
+    return Table(
+        slug=f"reach-{place}",
+        title=f"Time to quality, {setting.label}",
+        note=f"Training seconds until success first reaches {found.target:.1f} %, the final mean of {base.label}; "
+        "linear between evaluated checkpoints. ≥: runs that never do count with their whole time.",
+        heads=("Method", "Seconds", "Sooner by"),
+        rows=tuple((Words(one.label), *_reach_cells(one, found.methods[0])) for one in found.methods),
+    )
+
+
+def _reach_cells(method: MethodResult, base: MethodResult) -> tuple[Cell, Cell]:
+    reach, runs = method.reach, [run.folder for run in method.runs]
+    if reach is None or not reach.arrived:
+        return Words("not reached"), Words("–")
+    bound = "≥ " if reach.arrived < len(runs) else ""
+    arrived = f"({reach.arrived} of {len(runs)} runs)"
+    seconds = number(
+        reach.seconds.mean, 1, runs, deviation=reach.seconds.deviation, before=bound, aside=arrived
+    )
+    if reach.sooner is None:
+        return seconds, Words("–")
+    both = [*runs, *(run.folder for run in base.runs)]
+    bound = "≥ " if reach.sooner_is_lower_bound else ""
+    ratio = reach.sooner
+    return seconds, number(ratio.mean, 2, both, deviation=ratio.deviation, before=bound, unit="×")
+
+
+def alignment_table(setting: Setting, place: int) -> Table | None:
+    """Cumulative reference alignment of the guided methods."""
+    rows: list[tuple[Cell, ...]] = []
+    for group in setting.groups:
+        total = sum((run.alignment for run in group.runs[1:]), group.runs[0].alignment)
+        rates = total.rates()
+        if rates:
+            rows.append((Words(group.label), *(number(rates[name], 2, group.paths) for name in RATES)))
+    if not rows:
+        return None
+    return Table(
+        slug=f"alignment-{place}",
+        title=f"Cumulative reference alignment, {setting.label}",
+        note="Counts over all rollout batches. First action and full trajectory are per guided rollout; coverage is of "
+        "all executed turns, fallback included.",
+        heads=("Method", "First action (%)", "Full trajectory (%)", "Turn coverage (%)"),
+        rows=tuple(rows),
+    )
+
+
+def throughput_table(setting: Setting, place: int) -> Table | None:
+    """Environment transitions per second, and what the speedup over vanilla consists of."""
+    times = {group.label: found for group in setting.groups if (found := _times(group))}
+    if not times:
+        return None
+    early = early_window([run.full.seconds for runs in times.values() for run in runs.values()])
+    base = setting.group(VANILLA)
+    rows = tuple(
+        (
+            Words(group.label),
+            *_throughput_cells(group, list(times[group.label].values()), early),
+            *_parts(group, base, times),
+        )
+        for group in setting.groups
+        if group.label in times
+    )
+    return Table(
+        slug=f"throughput-{place}",
+        title=f"Environment-transition throughput, {setting.label}",
+        note="Means over runs. The full window begins with the first rollout and ends with the last update; the early "
+        f"one is its first {early:g} s. Speedup of a window = throughput gain / transitions kept.",
+        heads=(
+            "Method",
+            "Transitions",
+            "Window (s)",
+            "Steps / s",
+            "Early transitions",
+            "Early steps / s",
+            "Throughput gain",
+            "Fewer transitions (%)",
+            "Speedup of the window",
+        ),
+        rows=rows,
+    )
+
+
+def early_window(windows: Sequence[float]) -> float:
+    """The paper's 600 s, or a quarter of the shortest run where runs are short."""
+    return min(EARLY_SECONDS, max(1.0, float(round(min(windows) / 4.0))))
+
+
+def latency_table(setting: Setting, place: int) -> Table | None:
+    """How long turns take, and how much of it is reasoning."""
+    rows: list[tuple[Cell, ...]] = []
+    for group in setting.groups:
+        turns = (turn for run in group.runs for line in read_episode_lines(run.folder) for turn in line.turns)
+        found = profile([turn for turn in turns if turn.source is not ActionSource.REFERENCE])
+        if found is not None:
+            cells = [
+                number(float(found.turns), 0, group.paths),
+                *_spread(found.seconds, 3, group),
+                *(_spread(found.reasoning, 1, group) if found.reasoning else (Words("–"), Words("–"))),
+            ]
+            rows.append((Words(group.label), *cells))
+    if not rows:
+        return None
+    return Table(
+        slug=f"latency-{place}",
+        title=f"Latency of turns during training, {setting.label}",
+        note="From a turn's context to the next observation, other rollouts under way; replayed turns are left out. "
+        "The share of reasoning is of turns that think before they act, shared out by the characters of their "
+        "responses.",
+        heads=("Method", "Turns", "Seconds, mean", "5 % to 95 %", "Reasoning (%)", "5 % to 95 %"),
+        rows=tuple(rows),
+    )
+
+
+def _spread(spread: Spread, digits: int, group: MethodGroup) -> tuple[Cell, Cell]:
+    low = number(spread.p5, digits, group.paths, aside=f"to {spread.p95:.{digits}f}")
+    return number(spread.mean, digits, group.paths), low
+
+
+def _times(group: MethodGroup) -> dict[int, RunTimes]:
+    """By seed; empty if a run of the group did not keep its times."""
+    try:
+        return {run.seed: read_times(run.folder) for run in group.runs}
+    except RunFolderError:
+        return {}
+
+
+def _throughput_cells(group: MethodGroup, found: Sequence[RunTimes], early_seconds: float) -> list[Cell]:
+    mean, paths = statistics.fmean, group.paths
+    early = [window for one in found if (window := one.early(early_seconds)) is not None]
+    return [
+        number(mean(one.full.transitions for one in found), 0, paths),
+        number(mean(one.full.seconds for one in found), 1, paths),
+        number(mean(one.full.rate for one in found), 2, paths),
+        number(mean(one.transitions for one in early) if early else None, 0, paths),
+        number(mean(one.rate for one in early) if early else None, 2, paths),
+    ]
+
+
+def _parts(
+    group: MethodGroup, base: MethodGroup | None, times: Mapping[str, Mapping[int, RunTimes]]
+) -> list[Cell]:
+    """Paired by seed with vanilla."""
+    theirs = times.get(base.label, {}) if base is not None and base is not group else {}
+    seeds = [seed for seed in times[group.label] if seed in theirs]
+    if base is None or not seeds:
+        return [Words("–")] * 3
+    found = [decompose(theirs[seed].full, times[group.label][seed].full) for seed in seeds]
+    paths = [one.by_seed()[seed].folder for one in (group, base) for seed in seeds]
+    return [
+        number(statistics.fmean(one.throughput for one in found), 2, paths, unit="×"),
+        number(statistics.fmean(one.fewer for one in found), 1, paths),
+        number(statistics.fmean(one.speedup for one in found), 2, paths, unit="×"),
+    ]

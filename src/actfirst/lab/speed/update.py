@@ -1,0 +1,174 @@
+"""`actfirst bench update`: the learner's update step against TRL's trainer, on the same model and batch.
+
+Each trainer is a process of its own, so that its peak memory is its own; the processes take turns step by step, so that
+only one computes at a time. The batch makes both minimise the same function: every advantage is 1 and the behaviour
+log-probs are the model's own, so the surrogate's gradient is that of the mean negative log-likelihood of the responses,
+which are equally long. That both do the same is checked by the norm of the gradient.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from actfirst.errors import ConfigError
+from actfirst.lab.speed.models import Size, write_checkpoint
+from actfirst.lab.speed.spread import Spread, ratios
+
+TRAINERS = ("actfirst", "trl")
+ANSWER = "answer: "
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What both trainers do: one optimiser step on `samples` sequences of random tokens.
+
+    Prompts have between half of `prompt` and `prompt` tokens, responses exactly `response`. `micro` is how many
+    sequences TRL computes at once; the learner gets as many tokens.
+    """
+
+    model: str
+    vocabulary: int
+    samples: int
+    prompt: int
+    response: int
+    micro: int
+    precision: str
+    threads: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a trainer reported: seconds of each counted step, and the first gradient norm.
+
+    `memory` is how far the process's peak rose above what it held when it was ready, in bytes.
+    """
+
+    seconds: tuple[float, ...]
+    cpu: tuple[float, ...]
+    tokens: int
+    memory: int
+    gradient: float
+
+    @property
+    def tokens_per_second(self) -> Spread:
+        return Spread.of([self.tokens / seconds for seconds in self.seconds])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both trainers on one job. `speedup` is TRL's seconds by ours, step by step."""
+
+    job: Job
+    ours: Trained
+    trl: Trained
+
+    @property
+    def speedup(self) -> Spread:
+        return ratios(self.trl.seconds, self.ours.seconds)
+
+    @property
+    def cpu_speedup(self) -> Spread:
+        return ratios(self.trl.cpu, self.ours.cpu)
+
+    @property
+    def gradient_gap(self) -> float:
+        """The relative difference of the first gradient norms."""
+        return abs(self.ours.gradient - self.trl.gradient) / self.trl.gradient
+
+
+class _Child:
+    """A trainer in a process: made ready at once, then one step for each line it is sent."""
+
+    def __init__(self, trainer: str, job: Job, python: str) -> None:
+        self.trainer = trainer
+        command = [python, "-m", "actfirst.lab.speed.update_child", trainer, json.dumps(asdict(job))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._stdin: IO[str] = self._process.stdin
+        self._stdout: IO[str] = self._process.stdout
+
+    def ask(self, word: str) -> dict[str, float]:
+        try:
+            self._stdin.write(f"{word}\n")
+            self._stdin.flush()
+        except BrokenPipeError:
+            pass  # its last words say why
+        # What libraries print on the way is not for us.
+        for line in self._stdout:
+            if line.startswith(ANSWER):
+                answer: dict[str, float] = json.loads(line.removeprefix(ANSWER))
+                return answer
+        raise ConfigError(f"the process of {self.trainer} ended early; its message is above")
+
+    def close(self) -> None:
+        self._stdin.close()
+        self._stdout.close()
+        self._process.wait(timeout=60)
+
+
+def compare(
+    job: Job, folder: Path, size: Size, steps: int, trl_python: str, told: Callable[[str, int], None]
+) -> Comparison:
+    """Write the model into `folder` if `job.model` is not there yet, and let both trainers take turns."""
+    if not (Path(job.model) / "config.json").is_file():
+        write_checkpoint(folder, size, job.vocabulary, 2 * (job.prompt + job.response))
+    children = [
+        _Child(trainer, job, trl_python if trainer == "trl" else sys.executable) for trainer in TRAINERS
+    ]
+    seconds: dict[str, list[float]] = {trainer: [] for trainer in TRAINERS}
+    cpu: dict[str, list[float]] = {trainer: [] for trainer in TRAINERS}
+    first: dict[str, dict[str, float]] = {}
+    try:
+        for step in range(steps + 1):
+            for child in children if step % 2 else children[::-1]:
+                answer = child.ask("step")
+                told(child.trainer, step)
+                if step:  # the first one warms up
+                    seconds[child.trainer].append(answer["seconds"])
+                    cpu[child.trainer].append(answer["cpu"])
+                else:
+                    first[child.trainer] = answer
+        peaks = {child.trainer: child.ask("memory") for child in children}
+    finally:
+        for child in children:
+            child.close()
+
+    def trained(trainer: str) -> Trained:
+        return Trained(
+            tuple(seconds[trainer]),
+            tuple(cpu[trainer]),
+            int(first[trainer]["tokens"]),
+            int(peaks[trainer]["memory"]),
+            first[trainer]["gradient"],
+        )
+
+    return Comparison(job, trained("actfirst"), trained("trl"))
+
+
+def to_json(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    return {
+        "comparisons": [
+            {
+                "job": asdict(found.job),
+                **{
+                    name: {
+                        **asdict(trained),
+                        "tokens_per_second": asdict(trained.tokens_per_second),
+                    }
+                    for name, trained in (("actfirst", found.ours), ("trl", found.trl))
+                },
+                "speedup": asdict(found.speedup),
+                "cpu_speedup": asdict(found.cpu_speedup),
+                "gradient_gap": found.gradient_gap,
+            }
+            for found in comparisons
+        ]
+    }

@@ -1,0 +1,111 @@
+"""What chooses the action that advances the environment.
+
+A `Plan` is one value of a method: immutable, the same for every episode. `plan.begin(...)` gives the `Actor` of
+one episode, which may hold state (is guidance still on?). Neither knows which environment it acts in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from actfirst.environments.rule_table import TransitionRules
+from actfirst.policy.agent import Policy
+from actfirst.records import (
+    ActionSource,
+    FastAction,
+    Observation,
+    Reference,
+    Response,
+    TurnContext,
+    Verdict,
+)
+
+Counter = Literal["batch", "update"]
+"""What a schedule counts: rollout batches or optimiser updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the latest probe of rollout depth found: after how many updates, and the smoothed depth since."""
+
+    update: int
+    depth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far training is, for whatever follows a schedule. Both counters start at 0.
+
+    `probe` is None until a method that probes has done so once.
+    """
+
+    batch: int = 0
+    update: int = 0
+    updates: int = 1
+    probe: Probe | None = None
+
+    def steps(self, counter: Counter) -> int:
+        """n of a schedule: the number of this batch, from 1 (as TCOD counts), or the updates made so far."""
+        return self.batch + 1 if counter == "batch" else self.update
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeTools:
+    """What an actor may use in one episode. `reference` is None where the task has none."""
+
+    policy: Policy
+    rules: TransitionRules
+    reference: Reference | None
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A chosen action and how it came about. `action` is empty where none could be parsed.
+
+    `rejected` says that an inverse-dynamics proposal was invalid before this action was found.
+    """
+
+    action: str
+    source: ActionSource
+    requests: tuple[FastAction, ...] = ()
+    response: Response | None = None
+    rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The rollout ends here without a step; `requests` were made for it in vain."""
+
+    requests: tuple[FastAction, ...] = ()
+
+
+class Actor(Protocol):
+    """Chooses the actions of one episode."""
+
+    def finished(self, turn: int) -> bool:
+        """Whether the rollout is over before this turn: its context is then not visited."""
+        ...
+
+    async def act(self, context: TurnContext, seed: int) -> Move | Ending:
+        """The next action, or the end of the rollout."""
+        ...
+
+    def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
+        """Told of every executed move; says what the transition check found."""
+        ...
+
+
+class Plan(Protocol):
+    """One way of acting, as a value."""
+
+    @property
+    def needs_reference(self) -> bool: ...
+
+    @property
+    def guides(self) -> bool:
+        """Whether transitions are checked against the reference."""
+        ...
+
+    def begin(self, tools: EpisodeTools) -> Actor: ...

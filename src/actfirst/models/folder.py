@@ -1,0 +1,44 @@
+"""Finds the model that a person means: a checkpoint folder, a shipped model, or the newest of a run."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from actfirst.errors import CheckpointError, ConfigError
+from actfirst.runs.run_folder import CHECKPOINTS, CONFIG
+
+_SHIPPED = "pocket:"
+
+
+def resolve_model(name: str, key: str) -> Path:
+    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package."""
+    if name.startswith(_SHIPPED):
+        path = Path(str(files("actfirst.models") / "pocket" / name.removeprefix(_SHIPPED)))
+    else:
+        path = Path(name).expanduser()
+    if not (path / "config.json").is_file():
+        raise ConfigError(
+            f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
+            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
+        )
+    return path
+
+
+def find_model(name: str, key: str) -> Path:
+    """The Hugging Face folder behind `name`; a run folder means its newest complete checkpoint."""
+    recipe = recipe_of(name)
+    if recipe is None:
+        return resolve_model(name, key)
+    from actfirst.learning.checkpoint import latest
+
+    checkpoint = latest(recipe.parent / CHECKPOINTS)
+    if checkpoint is None:
+        raise CheckpointError(f"{key} = {name!r}: that run has no complete checkpoint yet; train it further")
+    return checkpoint / "model"
+
+
+def recipe_of(name: str) -> Path | None:
+    """The recipe of a run, if `name` is a run folder."""
+    path = Path(name).expanduser() / CONFIG
+    return path if path.is_file() else None

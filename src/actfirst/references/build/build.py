@@ -1,0 +1,125 @@
+"""Builds a reference store over many tasks: resumable at any point, in this process or in several.
+
+What one task needs is in `make.py`; what is kept is in `store.py`. A task is attempted if it has no line yet, if a
+source is given that was not asked before, or if its environment failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.environments.base import World
+from actfirst.records import Task
+from actfirst.references.build.attempt import Attempt
+from actfirst.references.build.make import CARE, Care, Maker
+from actfirst.references.sources import open_sources
+from actfirst.references.store import Configuration, ReferenceWriter
+from actfirst.references.build.workers import GivenUp, run_jobs
+
+OpenWorld = Callable[[], World]
+"""Opens the world that references are for; it travels to worker processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A file of demonstrations, and what references made from it say of their source (empty: the file's name)."""
+
+    path: Path
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked for candidates, and how much is done for each task (None: what the benchmark needs).
+
+    `again` asks all sources again, of all tasks; `seconds` is how long one task may take in a worker process.
+    """
+
+    sources: tuple[str, ...]
+    imports: tuple[Import, ...] = ()
+    care: Care | None = None
+    workers: int = 0
+    again: bool = False
+    seconds: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    task: Task
+    before: Attempt | None
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """Makes the makers: one per process."""
+
+    open_world: OpenWorld
+    plan: Plan
+
+    def begin(self) -> _Made:
+        world = self.open_world()
+        return _Made(
+            Maker(world, open_sources(world, self.plan.sources, _files(self.plan)), care_of(world, self.plan))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    maker: Maker
+
+    def work(self, job: _Job) -> Attempt:
+        return self.maker.attempt(job.task, job.before, job.again)
+
+    def close(self) -> None:
+        self.maker.close()
+
+
+def build_store(
+    open_world: OpenWorld,
+    plan: Plan,
+    tasks: Sequence[Task],
+    path: Path,
+    configuration: Configuration | None = None,
+    on_task: Callable[[int, int, Attempt | None], None] = lambda done, of, attempt: None,
+) -> None:
+    """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known."""
+    world = open_world()
+    world.open().close()  # what is missing here would be missing for every task
+    keys = {source.key for source in open_sources(world, plan.sources, _files(plan))}
+    writer = ReferenceWriter(path, world, configuration)
+    try:
+        jobs = [job for task in tasks if (job := _job(task, writer.store.attempt(task.id), keys, plan.again))]
+        done = len(tasks) - len(jobs)
+        on_task(done, len(tasks), None)
+        for job, outcome in run_jobs(jobs, _Making(open_world, plan), plan.workers, plan.seconds):
+            attempt = _given_up(job, outcome) if isinstance(outcome, GivenUp) else outcome
+            if attempt != job.before:
+                writer.add(attempt)
+            done += 1
+            on_task(done, len(tasks), attempt)
+    finally:
+        writer.close()
+
+
+def care_of(world: World, plan: Plan) -> Care:
+    """How much is done for each task of a world."""
+    return plan.care or CARE.get(world.rules, Care())
+
+
+def _job(task: Task, before: Attempt | None, keys: set[str], again: bool) -> _Job | None:
+    if before is not None and not again and keys.issubset(before.tried):
+        return None
+    return _Job(task, before, again)
+
+
+def _given_up(job: _Job, outcome: GivenUp) -> Attempt:
+    if job.before is not None and job.before.reference is not None:
+        return job.before
+    return Attempt(job.task.id, job.task.split, job.task.kind, (), reason=outcome.reason)
+
+
+def _files(plan: Plan) -> list[tuple[Path, str]]:
+    return [(file.path, file.label) for file in plan.imports]

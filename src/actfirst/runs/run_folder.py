@@ -1,0 +1,182 @@
+"""The folder of one run: the only thing that evaluation, measurement and reports read.
+
+    config.toml      the resolved configuration
+    metrics.jsonl    one JSON object per line and step, append-only
+    episodes.jsonl   one JSON object per line and episode, append-only (fields: `episodes.py`)
+    checkpoints/     written by `actfirst.learning`
+    log.txt          what happened, with times
+    summary.json     the result, replaced as a whole
+
+A checkpoint stores `offsets()`; after a kill, `rewind` cuts both append-only files back to them, so that a
+resumed run repeats no line and loses none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+from actfirst.errors import RunFolderError
+from actfirst.runs import files
+from actfirst.runs.lock import RunLock
+
+CONFIG = "config.toml"
+METRICS = "metrics.jsonl"
+EPISODES = "episodes.jsonl"
+CHECKPOINTS = "checkpoints"
+LOG = "log.txt"
+SUMMARY = "summary.json"
+START: Final[Mapping[str, int]] = {METRICS: 0, EPISODES: 0}
+"""The offsets of a run that has no checkpoint yet."""
+
+
+class RunFolder:
+    """A run folder that this process alone may write. Close it, or use it as a context manager."""
+
+    def __init__(self, path: Path, lock: RunLock) -> None:
+        """Called by `create` and `open` only."""
+        self.path = path
+        self.checkpoints = path / CHECKPOINTS
+        self._lock = lock
+        with files.writing(self.checkpoints):
+            self.checkpoints.mkdir(exist_ok=True)
+
+    @classmethod
+    def create(cls, path: Path, config_toml: str) -> Self:
+        """Begin a new run. Refuses a folder that holds anything already."""
+        with files.writing(path):
+            path.mkdir(parents=True, exist_ok=True)
+        lock = RunLock.take(path)
+        try:
+            _refuse_contents(path)
+            files.write_atomically(path / CONFIG, config_toml)
+            return cls(path, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, config_toml: str | None = None) -> Self:
+        """Continue an existing run, under another configuration if one is given. A line that a kill left half-written
+        is cut."""
+        _refuse_no_run(path)
+        lock = RunLock.take(path)
+        try:
+            for name in START:
+                whole = files.whole_size(path / name)
+                if files.size(path / name) > whole:
+                    files.cut(path / name, whole)
+            if config_toml is not None:
+                files.write_atomically(path / CONFIG, config_toml)
+            return cls(path, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def append_metrics(self, record: Mapping[str, object]) -> None:
+        """Add one line to metrics.jsonl."""
+        self._append(METRICS, files.json_line(record))
+
+    def append_episodes(self, records: Iterable[Mapping[str, object]]) -> None:
+        """Add one line per episode to episodes.jsonl."""
+        self._append(EPISODES, "".join(files.json_line(record) for record in records))
+
+    def log(self, text: str) -> None:
+        """Add a line with the time to log.txt."""
+        self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+    def write_summary(self, summary: Mapping[str, object]) -> None:
+        """Replace summary.json as a whole."""
+        self._refuse_closed()
+        with _resumable():
+            files.write_json(self.path / SUMMARY, summary)
+
+    def offsets(self) -> dict[str, int]:
+        """How long the append-only files are, once everything in them is on the disk."""
+        with _resumable():
+            return {name: files.synced_size(self.path / name) for name in START}
+
+    def rewind(self, offsets: Mapping[str, int]) -> None:
+        """Cut the append-only files back to what `offsets()` said, or to START."""
+        self._refuse_closed()
+        if set(offsets) != set(START):
+            raise RunFolderError(
+                f"offsets of {self.path} must be of {', '.join(START)}, not {', '.join(offsets)}"
+            )
+        for name, offset in offsets.items():
+            path = self.path / name
+            if files.size(path) < offset or not files.line_ends_at(path, offset):
+                raise RunFolderError(
+                    f"{path} is not the file that the checkpoint saw: no line ends at byte {offset} "
+                    f"(it has {files.size(path)}); restore it, or start a new run"
+                )
+        for name, offset in offsets.items():
+            if files.size(self.path / name) > offset:
+                files.cut(self.path / name, offset)
+
+    def close(self) -> None:
+        """Let other processes write. Calling it twice is allowed."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, name: str, text: str) -> None:
+        self._refuse_closed()
+        if text:
+            with _resumable():
+                files.append_whole(self.path / name, text)
+
+    def _refuse_closed(self) -> None:
+        if not self._lock.held:
+            raise RunFolderError(f"{self.path} was closed; open it again to write to it")
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Adds to a failure to write that nothing is lost."""
+    try:
+        yield
+    except RunFolderError as error:
+        raise RunFolderError(f"{error} (the run keeps what it has and continues with --resume)") from error
+
+
+def saved_config(path: Path) -> Path:
+    """The file of a run folder that holds the run's configuration."""
+    _refuse_no_run(path)
+    return path / CONFIG
+
+
+def read_metrics(path: Path) -> list[dict[str, object]]:
+    """The metrics of a run folder, also while the run is writing."""
+    _refuse_no_run(path)
+    return list(files.read_json_lines(path / METRICS))
+
+
+def read_episodes(path: Path) -> Iterator[dict[str, object]]:
+    """The episodes of a run folder one by one, also while the run is writing."""
+    _refuse_no_run(path)
+    return files.read_json_lines(path / EPISODES)
+
+
+def _refuse_no_run(path: Path) -> None:
+    if not (path / CONFIG).is_file():
+        raise RunFolderError(f"{path} holds no run ({CONFIG} is missing); `actfirst train` starts one")
+
+
+def _refuse_contents(path: Path) -> None:
+    if (path / CONFIG).exists():
+        raise RunFolderError(
+            f"{path} already holds a run; add --resume to continue it, or choose another folder with --run"
+        )
+    # A kill while the run was being created may have left the lock and a half-written config.
+    leftovers = {RunLock.NAME, files.temporary_name(CONFIG)}
+    foreign = sorted(entry.name for entry in path.iterdir() if entry.name not in leftovers)
+    if foreign:
+        raise RunFolderError(f"{path} is not empty (it holds {foreign[0]}); choose another folder with --run")

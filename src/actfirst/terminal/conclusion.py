@@ -1,0 +1,71 @@
+"""The end of a training run as a person sees it: result, time, balance, picture, and what to try next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from actfirst.runs.lines import Summary, parse_summary
+from actfirst.runs.run_folder import CONFIG
+from actfirst.terminal.words import clock, ledger_in_words, shares_in_words, success_in_words
+from actfirst.training.clock import EVALUATION
+
+
+def conclude(console: Console, summary: Mapping[str, object], folder: Path | None) -> None:
+    """Draw the picture if there is a folder to draw it in, and print the summary."""
+    result = parse_summary(summary, "the summary")
+    rows = conclusion_rows(result)
+    commands: list[str] = []
+    if folder is not None:
+        rows.append(("picture", _picture(folder)))
+        commands = next_commands(folder)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(name, text)
+    console.print()
+    console.print(f"{result.title}: done", style="bold", highlight=False, markup=False)
+    console.print(table, highlight=False)
+    if commands:
+        console.print("\nwhat to try next", style="bold")
+        for command in commands:
+            console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+
+
+def conclusion_rows(result: Summary) -> list[tuple[str, str]]:
+    """What happened, as named rows."""
+    rates = result.success_rate
+    stages = {name: seconds for name, seconds in result.seconds_by_stage.items() if name != EVALUATION}
+    each = result.training_seconds / max(1, result.updates)
+    return [
+        ("success rate", success_in_words(rates.before, rates.after, rates.teacher)),
+        ("training time", f"{clock(result.training_seconds)} for {result.updates} updates ({each:.2f} s each)"),
+        ("where it went", shares_in_words(stages)),
+        ("evaluation", f"{clock(result.seconds_by_stage.get(EVALUATION, 0.0))} beside that"),
+        ("responses", ledger_in_words(result.ledger)),
+    ]
+
+
+def next_commands(folder: Path) -> list[str]:
+    """Three commands that go on from a finished run. A run's config.toml is a recipe like any other."""
+    run, recipe = shlex.quote(str(folder)), shlex.quote(str(folder / CONFIG))
+    return [
+        f"actfirst compare vanilla actfirst --recipe {recipe}",
+        f"actfirst play {recipe} --model {run}",
+        f"actfirst eval {run}",
+    ]
+
+
+def _picture(folder: Path) -> str:
+    from actfirst.terminal.pictures import draw_run
+
+    try:
+        path = draw_run(folder)
+    except OSError as error:  # a full disk must not spoil the end of a run that is safe in its folder
+        return f"could not be written: {error}"
+    return str(path) if path else "needs two evaluations (evaluation.at_start, evaluation.at_end)"

@@ -1,0 +1,202 @@
+"""The live panel of a training run, redrawn a few times a second by a thread of its own.
+
+Training calls only store what they are told (`progress.py`); everything that costs time happens in `render`,
+which the drawing thread calls. Not on a terminal, `plain.py` serves instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
+
+from actfirst.evaluate.results import Evaluation
+from actfirst.records import Episode
+from actfirst.rollout.collect import RolloutBatch
+from actfirst.terminal.conclusion import conclude
+from actfirst.terminal.progress import WINDOW, RunProgress
+from actfirst.terminal.words import UNKNOWN, clock, figure, percent, rate, sparkline
+from actfirst.training.watch import EngineView
+
+REFRESHES_PER_SECOND = 4
+_WIDTH, _BAR = 80, 34
+
+
+class LivePanel:
+    """A `Watcher` for a terminal."""
+
+    def __init__(self, console: Console, folder: Path | None = None) -> None:
+        self._console = console
+        self._folder = folder
+        self._progress = RunProgress()
+        self._live: Live | None = None
+
+    def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
+        self._progress.on_started(title, updates, done, engine)
+        if done and self._folder is not None:
+            self._progress.recall(self._folder)
+        self._live = Live(
+            console=self._console,
+            get_renderable=lambda: render(self._progress),
+            refresh_per_second=REFRESHES_PER_SECOND,
+        )
+        self._live.start()
+
+    def stage(self, name: str) -> None:
+        self._progress.stage = name
+
+    def episode(self, episode: Episode) -> None:
+        self._progress.on_episode(episode)
+
+    def batch(self, batch: RolloutBatch, line: Mapping[str, object]) -> None:
+        self._progress.on_batch(line)
+
+    def update(self, line: Mapping[str, object]) -> None:
+        self._progress.on_update(line)
+
+    def evaluating(self, who: str, done: int, of: int) -> None:
+        self._progress.stage = f"evaluating the {who}: {done} of {of} episodes"
+
+    def evaluated(self, who: str, evaluation: Evaluation, seconds: float) -> None:
+        self._progress.on_evaluated(who, evaluation)
+
+    def finished(self, summary: Mapping[str, object]) -> None:
+        self.close()
+        conclude(self._console, summary, self._folder)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def render(progress: RunProgress) -> Panel:
+    """The whole panel. One text of plain rows: tables would cost the run four times as much to draw."""
+    body = Text(no_wrap=True, overflow="ellipsis")
+    body.append_text(_bar(progress))
+    rows: tuple[tuple[str, Text], ...] = (
+        ("now", Text(progress.stage or "training", "yellow" if progress.stage else "green")),
+        ("success", _success(progress)),
+        ("rollouts", _rollouts(progress)),
+        ("alignment", _alignment(progress)),
+        ("learning", _learning(progress)),
+        ("tokens/s", _tokens(progress)),
+        ("queues", _queues(progress)),
+        ("time", _time(progress)),
+        ("responses", _responses(progress)),
+    )
+    for name, content in rows:
+        body.append(f"\n{name:10s}", "dim").append_text(content)
+    title = Text(progress.title, "bold")
+    return Panel(
+        body,
+        title=title,
+        title_align="left",
+        border_style="cyan",
+        padding=(0, 1),
+        width=_WIDTH,
+        subtitle=Text(f"rates over the latest {WINDOW} batches", "dim"),
+        subtitle_align="right",
+    )
+
+
+def _bar(progress: RunProgress) -> Text:
+    left = progress.seconds_left()
+    filled = _BAR * progress.done // max(1, progress.updates)
+    return Text.assemble(
+        (f"update {progress.done}/{progress.updates}  ", "bold"),
+        ("━" * filled, "cyan"),
+        ("━" * (_BAR - filled), "bright_black"),
+        f"  {clock(progress.elapsed)} gone",
+        (f"  {clock(left)} left" if left is not None else "", "bold"),
+    )
+
+
+def _success(progress: RunProgress) -> Text:
+    now = progress.evaluated if progress.done else None
+    return _named(
+        ("before", percent(progress.before)), ("now", percent(now)), ("teacher", percent(progress.teacher))
+    )
+
+
+def _rollouts(progress: RunProgress) -> Text:
+    return _named(("success", percent(progress.success_of_rollouts()))).append(
+        sparkline(progress.rollout_success), "green"
+    )
+
+
+def _alignment(progress: RunProgress) -> Text:
+    rates = progress.alignment()
+    if not rates:
+        return Text("no reference guidance" if progress.batches else UNKNOWN, "dim")
+    return _named(
+        ("first action", percent(rates["first_action"])),
+        ("full trajectory", percent(rates["full_trajectory"])),
+        ("turns", percent(rates["turn_coverage"])),
+    )
+
+
+def _learning(progress: RunProgress) -> Text:
+    if not progress.latest:
+        return Text(UNKNOWN, "dim")
+    line = progress.latest[-1]
+    return _named(
+        ("loss", figure(line.loss)),
+        ("grad norm", figure(line.grad_norm)),
+        ("reverse KL", figure(line.reverse_kl)),
+    ).append(sparkline(progress.reverse_kl, 14), "magenta")
+
+
+def _tokens(progress: RunProgress) -> Text:
+    rates = progress.measure_tokens()
+    if rates is None:
+        return Text(UNKNOWN, "dim")
+    return _named(
+        ("fast", rate(rates.fast)),
+        ("full", rate(rates.full)),
+        ("prefill", rate(rates.prefill)),
+        ("cached", rate(rates.cached)),
+        ("scored", rate(rates.scored)),
+    )
+
+
+def _queues(progress: RunProgress) -> Text:
+    if progress.engine is None:
+        return Text(UNKNOWN, "dim")
+    student, teacher = progress.engine.student(), progress.engine.teacher()
+    return _named(
+        ("running", str(student.running)),
+        ("waiting", str(student.waiting)),
+        ("at the teacher", str(teacher.running + teacher.waiting)),
+        ("buffered", str(progress.engine.buffered())),
+    )
+
+
+def _time(progress: RunProgress) -> Text:
+    if not progress.latest:
+        return Text(UNKNOWN, "dim")
+    stages = sorted(progress.latest[-1].stages.items(), key=lambda stage: -stage[1])
+    return _named(*((name, clock(seconds)) for name, seconds in stages if seconds >= 0.5))
+
+
+def _responses(progress: RunProgress) -> Text:
+    if not progress.latest:
+        return Text(UNKNOWN, "dim")
+    ledger = progress.latest[-1].ledger
+    return _named(
+        ("generated", f"{ledger.generated:,} ="),
+        ("trained", f"{ledger.trained:,} +"),
+        ("discarded", f"{sum(ledger.discarded.values()):,} +"),
+        ("buffered", f"{ledger.buffered:,}"),
+    )
+
+
+def _named(*parts: tuple[str, str]) -> Text:
+    text = Text()
+    for name, value in parts:
+        text.append(f"{name} ", "dim").append(f"{value}  ")
+    return text

@@ -1,0 +1,30 @@
+"""The training loop. Everything else in this package exists so that this fits on one screen.
+
+Paper, Section 4.3 and "OPD Optimization": rollout batches fill a FIFO buffer while the learner updates; an update
+takes responses of the current or the previous policy version; weights reach the engine after every update.
+"""
+
+from __future__ import annotations
+
+from actfirst.training.run import Training
+
+
+async def train(run: Training) -> dict[str, object]:
+    """Run to the configured number of updates; returns the summary."""
+    try:
+        await run.begin()
+        while run.learner.version < run.updates:
+            while (samples := run.buffer.take(run.batch_size, run.learner.version)) is None:
+                with run.clock.stage("rollout"):
+                    batch = await run.rollouts.next()
+                run.receive(batch)
+            with run.clock.stage("update"):
+                stats = await run.learner.update(samples)  # rollouts go on meanwhile
+            with run.clock.stage("sync"):
+                await run.engine.load_weights(run.learner.weights(), run.learner.version)
+            run.record(samples, stats)
+            await run.evaluate_if_due()
+            await run.checkpoint_if_due()
+        return await run.finish()
+    finally:
+        await run.close()

@@ -1,0 +1,111 @@
+"""Joins or starts a Ray cluster and says what each actor may use. The only place that starts or stops Ray."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from actfirst.config.sections import Config, RuntimeSection
+from actfirst.errors import ConfigError
+
+_MEGABYTE = 1024**2
+# An engine's actor serves all requests of a rollout batch at once; the engine itself decides how many run.
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one kind of actor asks for."""
+
+    name: str
+    count: int
+    cpus: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """All actors of a run. A teacher on servers that somebody else runs is no actor."""
+
+    engine: Demand
+    teacher: Demand
+    learner: Demand
+    environment: Demand
+
+    @classmethod
+    def of(cls, config: Config) -> Demands:
+        wanted = config.runtime
+        replicas = 0 if config.teacher.kind == "server" else wanted.teacher_replicas
+        return cls(
+            Demand("rollout engine", wanted.rollout_engines, wanted.cpus, wanted.engine_gpus),
+            Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
+            Demand("learner rank", wanted.learners, wanted.cpus, wanted.learner_gpus),
+            Demand("environment worker", wanted.environment_workers, wanted.cpus, 0.0),
+        )
+
+    @property
+    def all(self) -> tuple[Demand, ...]:
+        return (self.engine, self.teacher, self.learner, self.environment)
+
+
+@contextmanager
+def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
+    """A cluster that can hold the run. One that this call started ends with it; others are left alone."""
+    joined = ray.is_initialized()
+    if not joined:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # says nothing to anybody
+        ray.init(
+            address=settings.address or "local",
+            include_dashboard=None if settings.address else False,
+            log_to_driver=False,
+            logging_level="error",
+            **({} if settings.address else _sizes(settings, wanted)),
+        )
+    try:
+        check_room(wanted, ray.cluster_resources())
+        yield
+    finally:
+        if not joined:
+            ray.shutdown()
+
+
+def actor_options(demand: Demand, threads: int, *, serial: bool = False) -> dict[str, Any]:
+    """How Ray starts such an actor. Whoever starts it replaces it, so Ray itself does not."""
+    return {
+        "num_cpus": demand.cpus,
+        "num_gpus": demand.gpus,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+        "max_concurrency": 1 if serial else _AT_ONCE,
+        "scheduling_strategy": "SPREAD",
+        "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
+    }
+
+
+def _sizes(settings: RuntimeSection, wanted: Demands) -> dict[str, Any]:
+    """A cluster on this machine: CPUs are only counted, so there are as many as the run asks for."""
+    asked = math.ceil(sum(demand.count * demand.cpus for demand in wanted.all))
+    store = settings.object_store_mb * _MEGABYTE
+    return {"num_cpus": max(asked, os.cpu_count() or 1), **({"object_store_memory": store} if store else {})}
+
+
+def check_room(wanted: Demands, resources: dict[str, float]) -> None:
+    """Refuse a run that would wait for ever for machines that are not there."""
+    asked = wanted.all
+    for name, needed in (
+        ("CPU", sum(demand.count * demand.cpus for demand in asked)),
+        ("GPU", sum(demand.count * demand.gpus for demand in asked)),
+    ):
+        there = resources.get(name, 0.0)
+        if needed > there:
+            parts = ", ".join(f"{demand.count} {demand.name}s" for demand in asked if demand.count)
+            raise ConfigError(
+                f"the cluster has {there:g} {name}s and the run needs {needed:g} ({parts}); add machines with "
+                "`ray start`, or lower the counts in [runtime]"
+            )

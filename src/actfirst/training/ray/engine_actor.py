@@ -1,0 +1,102 @@
+"""One engine in a process of its own. Which engine it is, the recipe says; nothing here knows Ray but its results.
+
+Answers carry the engine's counters, so that nobody has to ask for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.engines.base import Engine, EngineStats, Priority, Sampling
+from actfirst.errors import EngineError
+from actfirst.records import Completion
+from actfirst.training.parts import open_engine
+from actfirst.training.ray.transfer import Entry, WeightGroup, unpacked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class EngineActor:
+    """What `Fleet` calls.
+
+    Ray does not promise to start calls in the order in which they were made. So swaps of weights are numbered from 1,
+    and a request says which swap was announced before it: it waits for that one.
+    """
+
+    def __init__(self, settings: EngineSection | TeacherSection, model: Path, version: int) -> None:
+        self._settings = settings
+        self._model = model
+        self._first = version
+        self._engine: Engine | None = None
+        self._fetched: dict[int, dict[str, Tensor]] = {}
+        self._group: WeightGroup | None = None
+        self._swaps = 0
+        self._swapped = asyncio.Condition()
+
+    async def start(self) -> None:
+        """Load the model. Called once, before anything else."""
+        self._engine = await asyncio.to_thread(open_engine, self._settings, self._model, self._first)
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority, swap: int
+    ) -> tuple[Completion, EngineStats]:
+        engine = self._opened()
+        await self._after(swap)
+        return await engine.generate(prompt_ids, sampling, priority), engine.stats()
+
+    async def score(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], swap: int
+    ) -> tuple[tuple[float, ...], EngineStats]:
+        engine = self._opened()
+        await self._after(swap)
+        return await engine.score(prompt_ids, token_ids), engine.stats()
+
+    async def fetch(self, refs: Sequence[Any], version: int) -> None:
+        """Bring weights of the object store to this machine, while requests go on with the old ones."""
+        self._keep(version, unpacked(await asyncio.gather(*refs)))
+
+    async def join(self, address: str, rank: int, size: int, device: str) -> None:
+        """Become a receiver of broadcasts."""
+        self._group = await asyncio.to_thread(WeightGroup, address, rank, size, device)
+
+    async def receive(self, entries: Sequence[Entry], dtype: str, version: int) -> None:
+        """Take weights from a broadcast, while requests go on with the old ones."""
+        group = self._group
+        if group is None:
+            raise EngineError("a broadcast began before the engine had joined its group")
+        self._keep(version, await asyncio.to_thread(group.receive, entries, dtype))
+
+    async def install(self, version: int, swap: int) -> EngineStats:
+        """Swap to the fetched weights: running requests finish, later ones wait."""
+        engine = self._opened()
+        await self._after(swap - 1)
+        try:
+            await engine.load_weights(self._fetched.pop(version), version)
+        finally:
+            async with self._swapped:
+                self._swaps = swap
+                self._swapped.notify_all()
+        return engine.stats()
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.close()
+
+    async def _after(self, swap: int) -> None:
+        async with self._swapped:
+            await self._swapped.wait_for(lambda: self._swaps >= swap)
+
+    def _keep(self, version: int, weights: dict[str, Tensor]) -> None:
+        """With the ones before: the swap to those may begin only now."""
+        before = {other: tensors for other, tensors in self._fetched.items() if other != version}
+        self._fetched = {**dict(list(before.items())[-1:]), version: weights}
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            raise EngineError("the engine was not started")
+        return self._engine

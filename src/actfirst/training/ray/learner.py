@@ -1,0 +1,248 @@
+"""The learner's ranks as actors, behind the interface that the loop knows.
+
+All ranks get the same calls. When one of them is lost, none of the others can go on: all are ended, and `LearnerLost`
+takes the run back to its last checkpoint. One rank is a plain `Learner`; several are a `ShardedLearner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from actfirst.config.sections import Config
+from actfirst.errors import ActfirstError, EngineError, LearnerLost
+from actfirst.learning.checkpoint import load, prune, save
+from actfirst.learning.rng import restore_rng
+from actfirst.learning.sharded import ShardedLearner
+from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
+from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.records import TurnSample, UpdateStats
+from actfirst.rollout.together import cancelled, together
+from actfirst.training.assemble import learner_options
+from actfirst.training.ray.calls import Lost, end, finished
+from actfirst.training.ray.publish import Stored, StoredWeights, arrived
+from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
+
+_LOG = logging.getLogger(__name__)
+_PATIENCE = 30.0
+"""Seconds in which ranks that refuse the same thing all say so, and in which Ray notices that one is dead."""
+
+
+class RankActor:
+    """One rank. Its calls run one after the other."""
+
+    def __init__(self, rank: int, ranks: int) -> None:
+        self._rank = rank
+        self._ranks = ranks
+        self._learner: Learner | None = None
+        self._group: WeightGroup | None = None
+
+    def address(self) -> str:
+        """Where the others find this rank."""
+        return free_address(ray.util.get_node_ip_address())
+
+    def open(self, address: str, student: Path, options: LearnerOptions, checkpoint: Path | None) -> int:
+        """Load the model, or continue from a checkpoint; returns the version."""
+        if self._ranks == 1:
+            learner = self._learner = Learner(student, options)
+        else:
+            _join_ranks(address, self._rank, self._ranks)
+            learner = self._learner = ShardedLearner(student, options)
+        if checkpoint is not None:
+            stored = load(checkpoint)
+            if isinstance(learner, ShardedLearner):
+                restore_sharded(learner, stored)
+            else:
+                learner.restore(stored.learner)
+            restore_rng(stored.rng)
+        return learner.version
+
+    def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
+        return self._opened.update(samples)
+
+    def publish(self, dtype: str) -> Stored:
+        """Put the weights into the object store; the first rank says where they are."""
+        made = parcels(self._opened.named_weights(), dtype)
+        references = [ray.put(parcel) for parcel in made if self._rank == 0]
+        return Stored(self._opened.version, references)
+
+    def join(self, address: str, size: int, device: str) -> None:
+        """Become the sender of broadcasts."""
+        self._group = WeightGroup(address, 0, size, device)
+
+    def entries(self) -> tuple[Entry, ...]:
+        return entries(self._opened.named_weights())
+
+    def broadcast(self, dtype: str) -> None:
+        """Send the weights to all engines of the group; other ranks than the first only give their parts."""
+        weights = self._opened.named_weights()
+        try:
+            if self._group is not None:
+                self._group.send(weights, dtype)
+        finally:
+            for _ in weights:
+                pass  # also after a failure: the other ranks wait for this one's parts
+
+    def save(
+        self, folder: Path, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
+    ) -> None:
+        learner = self._opened
+        if isinstance(learner, ShardedLearner):
+            save_sharded(folder, learner, samples, trainer_state)
+        else:
+            save(folder, learner, samples, trainer_state)
+        if self._rank == 0:
+            prune(folder, keep)
+
+    @property
+    def _opened(self) -> Learner:
+        assert self._learner is not None  # `open` is the first call
+        return self._learner
+
+
+def _join_ranks(address: str, rank: int, ranks: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
+
+
+class RayLearner:
+    """What the loop calls a learner. `version` is that of the last update that came back."""
+
+    def __init__(self, config: Config, checkpoints: Path, start: Callable[[int, int], Any]) -> None:
+        """`start` makes the actor of a rank."""
+        self._settings = config.runtime
+        self._dtype = config.engine.dtype
+        self._checkpoints = checkpoints.absolute()
+        self._options = learner_options(config.learner, "cuda" if self._settings.learner_gpus else "cpu")
+        both = self._settings.learner_gpus and self._settings.engine_gpus
+        self._device = "cuda" if both else "cpu"
+        automatic = "collective" if both else "store"
+        self._sync = automatic if self._settings.weight_sync == "auto" else self._settings.weight_sync
+        self._ranks = [start(rank, self._settings.learners) for rank in range(self._settings.learners)]
+        self._members: list[Any] = []
+        self._entries: tuple[Entry, ...] = ()
+        self.broadcasts = 0
+        self.fallbacks = 0
+        self.first_fallback = ""
+        self.version = 0
+
+    @property
+    def actors(self) -> list[Any]:
+        return list(self._ranks)
+
+    async def open(self, student: Path, checkpoint: Path | None) -> None:
+        """Start all ranks from the student, or from a checkpoint."""
+        address = (await self._all([self._ranks[0].address.remote()]))[0]
+        versions = await self._all(
+            [rank.open.remote(address, student, self._options, checkpoint) for rank in self._ranks]
+        )
+        self.version = int(versions[0])
+
+    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
+        stored = ray.put(list(samples))
+        stats: UpdateStats = (await self._all([rank.update.remote(stored) for rank in self._ranks]))[0]
+        self.version += 1
+        return stats
+
+    def weights(self) -> StoredWeights:
+        """Where the weights are; they are sent when an engine takes them. Good until the next update."""
+        if self._sync == "store":
+            return StoredWeights(self._publish)
+        return _BroadcastWeights(self._publish, self._broadcast)
+
+    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
+        stored = ray.put(list(samples))
+        calls = [rank.save.remote(self._checkpoints, stored, trainer_state, keep) for rank in self._ranks]
+        await self._all(calls)
+
+    async def close(self) -> None:
+        for rank in self._ranks:
+            end(rank)
+
+    async def _publish(self) -> Stored:
+        stored: Stored = (await self._all([rank.publish.remote(self._dtype) for rank in self._ranks]))[0]
+        return stored
+
+    async def _broadcast(self, actors: Sequence[Any], version: int) -> bool:
+        """Send the weights to engines; False if somebody was lost on the way, and then the group is lost too."""
+        if not self._entries:
+            self._entries = (await self._all([rank.entries.remote() for rank in self._ranks]))[0]
+        try:
+            if self._members != list(actors):
+                await self._regroup(actors)
+            sent = self._all([rank.broadcast.remote(self._dtype) for rank in self._ranks])
+            received = [actor.receive.remote(self._entries, self._dtype, version) for actor in actors]
+            reason = "" if all(await together([sent, *map(arrived, received)])) else "a receiver was lost"
+        except EngineError as error:  # a member found the group broken
+            reason = str(error) or type(error).__name__
+        if reason:
+            self._members = []
+            self._count_fallback(reason)
+        else:
+            self.broadcasts += 1
+        return not reason
+
+    def _count_fallback(self, reason: str) -> None:
+        self.fallbacks += 1
+        if self.fallbacks == 1:
+            self.first_fallback = reason
+            _LOG.warning("a broadcast of weights failed, they go through the object store: %s", reason)
+
+    async def _regroup(self, actors: Sequence[Any]) -> None:
+        size = len(actors) + 1
+        address = (await self._all([self._ranks[0].address.remote()]))[0]
+        sender = self._all([self._ranks[0].join.remote(address, size, self._device)])
+        receivers = [
+            arrived(actor.join.remote(address, rank, size, self._device))
+            for rank, actor in enumerate(actors, 1)
+        ]
+        if not all(await together([sender, *receivers])):
+            raise EngineError("an engine was lost while the group of the broadcast was made")
+        self._members = list(actors)
+
+    async def _all(self, calls: Sequence[Any]) -> list[Any]:
+        """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
+        tasks = [asyncio.ensure_future(finished(call)) for call in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except (Lost, ActfirstError) as error:
+            waiting = set[asyncio.Task[Any]]()
+            if not isinstance(error, Lost):
+                _, waiting = await asyncio.wait(tasks, timeout=_PATIENCE)
+            # That a connection was closed is heard by the other ranks before Ray reports which of them is dead.
+            lost = _lost(tasks) or (error if waiting and isinstance(error, EngineError) else None)
+            if lost or waiting:
+                await self.close()
+            await cancelled(tasks)
+            if lost is None:
+                raise
+            raise LearnerLost(f"a rank of the learner was lost after update {self.version}: {lost}") from error
+
+
+def _lost(tasks: Sequence[asyncio.Task[Any]]) -> BaseException | None:
+    """The loss by which one of the tasks ended, if one did."""
+    ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    return next((error for error in ended if isinstance(error, Lost)), None)
+
+
+class _BroadcastWeights(StoredWeights):
+    """Weights that go from process to process. What a broadcast does not reach takes them from the store."""
+
+    def __init__(
+        self, put: Callable[[], Awaitable[Stored]], broadcast: Callable[[Sequence[Any], int], Awaitable[bool]]
+    ) -> None:
+        super().__init__(put)
+        self._broadcast = broadcast
+
+    async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
+        if actors and await self._broadcast(actors, version):
+            return [version] * len(actors)
+        return await self.deliver_late(actors, version)

@@ -1,0 +1,82 @@
+"""Rollouts of a model as candidates for references: plain think-then-act, several per task, kept in a file.
+
+Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
+(`references/demonstrations.py`): it can be imported into any store of the same world, and a killed collection goes on
+where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing are not
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actfirst.errors import EnvironmentFailure, ReferenceStoreError, WorkerLost
+from actfirst.evaluate.protocol import Evaluator
+from actfirst.methods.acting import Policy
+from actfirst.records import Episode, Task
+from actfirst.runs import files
+from actfirst.seeds import derive_seed
+
+_INFRASTRUCTURE = (EnvironmentFailure.__name__, WorkerLost.__name__)  # how errors of no task's own fault begin
+
+
+@dataclass(frozen=True)
+class TeacherRollouts:
+    """Plays every task `count` times and appends each rollout to `path` when it ends."""
+
+    evaluator: Evaluator
+    policy: Policy
+    model: str
+    count: int
+    seed: int
+    path: Path
+
+    async def collect(
+        self, tasks: Sequence[Task], on_rollout: Callable[[int, int], None] = lambda done, of: None
+    ) -> None:
+        """Play what the file does not hold yet."""
+        played = self._played()
+        total = self.count * len(tasks)
+        done = sum((task.id, number) in played for task in tasks for number in range(self.count))
+        for number in range(self.count):
+            missing = [task for task in tasks if (task.id, number) not in played]
+            seed = derive_seed(self.seed, "reference rollout", number)
+
+            def keep(episode: Episode, _: int, number: int = number) -> None:
+                nonlocal done
+                self._append(number, episode)
+                done += 1
+                on_rollout(done, total)
+
+            if missing:
+                await self.evaluator.evaluate(self.policy, missing, [seed], keep)
+
+    def _played(self) -> set[tuple[str, int]]:
+        with files.writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            whole = files.whole_size(self.path)
+        if files.size(self.path) > whole:
+            files.cut(self.path, whole)
+        played: set[tuple[str, int]] = set()
+        for line in files.read_json_lines(self.path):
+            if line.get("model") != self.model:
+                raise ReferenceStoreError(
+                    f"{self.path} holds rollouts of {line.get('model')}, not of {self.model}; move it away"
+                )
+            if not str(line.get("error") or "").startswith(_INFRASTRUCTURE):
+                played.add((str(line["task_id"]), int(str(line["rollout"]))))
+        return played
+
+    def _append(self, number: int, episode: Episode) -> None:
+        score = episode.final.score if episode.final else 0.0
+        record = {
+            "task_id": episode.task.id,
+            "rollout": number,
+            "model": self.model,
+            "score": score,
+            "error": episode.error,
+            "actions": [turn.action for turn in episode.turns] if score > 0 else [],
+        }
+        files.append_whole(self.path, files.json_line(record))

@@ -1,0 +1,57 @@
+"""`actfirst bench sync`: what is timed, and that stale weights do not go unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from actfirst.config.load import resolve
+from actfirst.engines.embedded import EmbeddedEngine
+from actfirst.errors import EngineError
+from actfirst.lab.bench_sync import Size, SyncTiming, growth, measure, to_json
+from actfirst.models.shapes import shape_of
+
+CONFIG = resolve("pocket", ["learner.threads=1"])
+SIZES = (Size(32, 2), Size(64, 2))
+
+
+def timing(parameters: int, seconds: float) -> SyncTiming:
+    return SyncTiming("embedded", "local", parameters, seconds, 0.0, 0.0)
+
+
+def test_growth_is_per_hundred_million_parameters_between_the_ends() -> None:
+    assert growth([timing(10_000_000, 0.1), timing(30_000_000, 0.9), timing(60_000_000, 0.6)]) == pytest.approx(
+        1.0
+    )
+    assert growth([timing(10_000_000, 0.1)]) == 0.0
+
+
+def test_every_size_is_timed_and_checked_against_a_forward_pass(tmp_path: Path) -> None:
+    told: list[SyncTiming] = []
+    found = measure(CONFIG, SIZES, 1, tmp_path, told.append)
+    assert found == told
+    for size, line in zip(SIZES, found, strict=True):
+        shape = shape_of(str(tmp_path / f"{size.width}x{size.layers}"))
+        assert shape is not None
+        assert line.parameters == shape[1].parameters
+        assert 0 < line.announce_seconds < line.seconds
+        assert line.logprob_error < 1e-4
+    assert to_json(found)[0]["seconds"] == found[0].seconds
+
+
+def test_an_engine_that_keeps_old_weights_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says the new version, but computes with the first weights: only log-probs show that."""
+    first: dict[str, torch.Tensor] = {}
+    load = EmbeddedEngine.load_weights
+
+    async def stale(self: EmbeddedEngine, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        first.update({} if first else {name: tensor.clone() for name, tensor in weights.items()})
+        await load(self, first, version)
+
+    monkeypatch.setattr(EmbeddedEngine, "load_weights", stale)
+    config = resolve("pocket", ["learner.threads=1", "learner.learning_rate=0.01"])
+    with pytest.raises(EngineError, match="stale weights"):
+        measure(config, SIZES[:1], 2, tmp_path, lambda _: None)

@@ -1,0 +1,103 @@
+"""`actfirst bench rollout-options | scale | update`: what they count, on workloads of a second."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from actfirst.lab.speed import options, scale, update
+from actfirst.lab.speed.models import Size, write_checkpoint
+from actfirst.lab.speed.spread import Spread, ratios
+from actfirst.lab.speed.update_child import sequences
+from actfirst.terminal.growth import draw_growth
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    assert ratios([2.0, 9.0, 4.0], [1.0, 3.0, 4.0]) == Spread(2.0, 1.0, 3.0)
+    assert Spread(2.0, 1.0, 3.0).text(1) == "2.0 (1.0-3.0)"
+
+
+class TestRolloutOptions:
+    def test_every_row_adds_to_the_one_before_and_the_last_has_everything(self) -> None:
+        changed = [{setting.split("=")[0] for setting in settings} for _, settings in options.ROWS]
+        assert all(changed)
+        assert {setting.split("=")[0] for setting in options._OFF} == set().union(*changed[2:])
+
+    @pytest.mark.slow
+    def test_real_rollouts_of_the_pocket_student(self) -> None:
+        settings = ["rollout.tasks_per_batch=3", "learner.batch_size=4", "environment.turn_limit=6"]
+        rows = options.measure("pocket", settings, None, 1, lambda index, name: None)
+        by_name = {row.name: row.rounds[0] for row in rows}
+        think, paper, admitted, prefixes, drafts, first = (by_name[name] for name, _ in options.ROWS)
+        assert think.trained == paper.trained == admitted.trained == 8
+        assert admitted.generated <= 10 < think.generated
+        assert think.saved == paper.saved == admitted.saved == 0 < prefixes.saved
+        assert prefixes.drafted == 0 < drafts.accepted <= drafts.drafted
+        assert drafts.steps < prefixes.steps
+        # The same tasks, seeds and weights: with drafts the very same tokens come out, in fewer steps.
+        assert drafts.generated_tokens == prefixes.generated_tokens == first.generated_tokens
+        assert rows[0].speedups(rows[0]) == Spread(1.0, 1.0, 1.0)
+
+
+class TestScale:
+    def test_a_doubling_doubles_what_it_should(self) -> None:
+        base = scale.Workload(tasks=2, turns=2, history=32, pair=16, response=4)
+        (tasks,) = scale.measure(base, ["tasks per batch"], 1, 1, 1, lambda axis, factor: None)
+        one, two = tasks.costs
+        assert (two.prefilled, two.generated) == (2 * one.prefilled, 2 * one.generated)
+        assert one.generated == 2 * 2 * (4 + 8)
+        assert two.memory > one.memory > 0
+        assert len(tasks.slopes) == 1
+
+    def test_growth_is_drawn(self, tmp_path: Path) -> None:
+        cost = scale.Cost(1.0, 1.0, 1, 1, 1, 1)
+        grown = [scale.Growth("turns", (1, 2), (cost, replace(cost, cpu=2.0, memory=2)))]
+        draw_growth(grown, tmp_path / "scale.png")
+        assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+
+    @pytest.mark.parametrize("axis", list(scale.AXES))
+    def test_each_axis_changes_one_thing(self, axis: str) -> None:
+        base = scale.Workload()
+        changed = scale.AXES[axis](base, 2)
+        assert changed != base
+        fields = ("tasks", "turns", "history", "pair", "response", "size")
+        assert sum(getattr(changed, name) != getattr(base, name) for name in fields) == 1
+
+    def test_a_wider_model_costs_memory(self) -> None:
+        base = scale.Workload(tasks=1, turns=1, history=16, response=2)
+        wide = replace(base, size=base.size.wider(2))
+        costs = [asyncio.run(scale.run(load, 1)) for load in (base, wide)]
+        assert costs[1].memory > 2 * costs[0].memory
+
+
+class TestUpdate:
+    def job(self, folder: Path) -> update.Job:
+        write_checkpoint(folder, Size(heads=1, layers=1), 64, 64)
+        return update.Job(str(folder), 64, 4, 16, 8, 2, "float32", 1)
+
+    def test_the_batch_has_equal_responses_and_different_prompts(self, tmp_path: Path) -> None:
+        made = sequences(self.job(tmp_path))
+        assert {len(response) for _, response in made} == {8}
+        assert all(8 <= len(prompt) <= 16 for prompt, _ in made)
+        assert made == sequences(self.job(tmp_path))
+
+    def test_what_is_compared(self, tmp_path: Path) -> None:
+        ours = update.Trained((1.0, 2.0), (1.0, 1.0), 100, 10, 1.0)
+        trl = update.Trained((3.0, 4.0), (2.0, 3.0), 100, 20, 1.001)
+        found = update.Comparison(self.job(tmp_path), ours, trl)
+        assert found.speedup == Spread(2.5, 2.0, 3.0)
+        assert found.gradient_gap == pytest.approx(0.001, rel=1e-2)
+        assert ours.tokens_per_second == Spread(75.0, 50.0, 100.0)
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="TRL comes with the extra `bench`")
+    def test_both_trainers_have_the_same_gradient(self, tmp_path: Path) -> None:
+        job = self.job(tmp_path)
+        found = update.compare(job, tmp_path, Size(1, 1), 1, sys.executable, lambda trainer, step: None)
+        assert found.ours.tokens == found.trl.tokens
+        assert found.gradient_gap < 1e-4

@@ -1,0 +1,47 @@
+"""Which model a name means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actfirst.errors import CheckpointError, ConfigError
+from actfirst.learning.manifest import seal
+from actfirst.models.folder import find_model, recipe_of
+
+
+def run_folder(path: Path, *steps: int) -> Path:
+    """A run with complete checkpoints of these steps, and one that a kill left half-written."""
+    path.mkdir()
+    (path / "config.toml").touch()
+    for step in steps:
+        checkpoint = path / "checkpoints" / f"step-{step:06d}"
+        (checkpoint / "model").mkdir(parents=True)
+        (checkpoint / "model" / "config.json").write_text("{}")
+        seal(checkpoint)
+    (path / "checkpoints" / "step-000099").mkdir(parents=True)
+    return path
+
+
+def test_a_run_means_its_newest_complete_checkpoint_and_its_own_recipe(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", 3, 12)
+    assert find_model(str(run), "--model") == run / "checkpoints" / "step-000012" / "model"
+    assert recipe_of(str(run)) == run / "config.toml"
+
+
+def test_a_run_without_a_complete_checkpoint_says_so(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="no complete checkpoint yet"):
+        find_model(str(run), "--model")
+
+
+def test_a_checkpoint_folder_is_itself(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert find_model(str(tmp_path), "--model") == tmp_path
+    assert recipe_of(str(tmp_path)) is None
+
+
+def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--model"):
+        find_model(str(tmp_path), "--model")

@@ -1,0 +1,90 @@
+"""How actions are read from outputs (paper, appendix "Thinking Budget")."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actfirst.policy.parsing import Progress, extract_action, progress
+
+TAGS = ["<think>", "</think>", "<action>", "</action>", "go", " ", "\n", "<action", "action>"]
+outputs = st.lists(st.sampled_from(TAGS), max_size=12).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("<action>look</action>", "look"),
+        ("<action>\n go to table 1 \n</action><|im_end|>", "go to table 1"),
+        ("<think>cup?</think>\n\n<action>look</action>", "look"),
+        ("<think>maybe <action>wrong</action></think><action>right</action>", "right"),
+        ("<action>wrong</action></think><action>right</action>", "right"),
+        ("<think>only <action>here</action></think> done", None),
+        ("<think>never closed <action>look</action>", "look"),
+        ("<think>a</think><action>first</action><action>second</action>", "first"),
+        ("a</think>b</think><action>x</action></think><action>y</action>", "x"),
+        ("<action><action>look</action>", "look"),
+        ("<action>broken <action>look</action></action>", "look"),
+        ("<action>click[a]\nb</action>", "click[a]\nb"),
+        ("<action>a < b > c</action>", "a < b > c"),
+        ("<action>look", None),
+        ("look</action>", None),
+        ("</action>look<action>", None),
+        ("<Action>look</Action>", None),
+        ("< action>look</ action>", None),
+        ("<action></action>", None),
+        ("<action>  \n</action><action>late</action>", None),
+        ("", None),
+    ],
+)
+def test_the_action_of_an_output(text: str, action: str | None) -> None:
+    assert extract_action(text) == action
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("", Progress.REASONING),
+        ("hmm", Progress.REASONING),
+        ("<think>the tags are <action> and", Progress.REASONING),
+        ("<think>such as <action>look</action> but", Progress.REASONING),
+        ("<think>a</think>", Progress.REASONED),
+        ("a</think>\n\nSo", Progress.REASONED),
+        ("<think><action>x</action></think>", Progress.REASONED),
+        ("<think>a</think><action>", Progress.ACTING),
+        ("<think>a</think><action>look</acti", Progress.ACTING),
+        ("<action>look", Progress.ACTING),
+        ("<action>a<think>b", Progress.ACTING),
+        ("<think>a</think><action>look</action>", Progress.ACTED),
+        ("<think>a</think><action></action>", Progress.ACTED),
+        ("<action>look</action> and <think> more", Progress.ACTED),
+    ],
+)
+def test_how_far_an_output_has_come(text: str, reached: Progress) -> None:
+    assert progress(text) is reached
+
+
+@given(text=outputs)
+def test_an_action_is_clean_or_none(text: str) -> None:
+    action = extract_action(text)
+    if action is not None:
+        assert action == action.strip() != ""
+        assert "<action>" not in action
+        assert "</action>" not in action
+        assert action in text
+
+
+@given(text=outputs, more=outputs)
+def test_more_text_never_undoes_a_finished_action_after_reasoning(text: str, more: str) -> None:
+    if "</think>" in text and progress(text) is Progress.ACTED:
+        assert progress(text + more) is Progress.ACTED
+        assert extract_action(text + more) == extract_action(text)
+
+
+def test_a_long_broken_output_is_read_in_linear_time() -> None:
+    started = time.perf_counter()
+    assert extract_action("<action>x" * 20_000) is None
+    assert time.perf_counter() - started < 2.0

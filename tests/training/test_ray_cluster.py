@@ -1,0 +1,209 @@
+"""Whole runs on a real Ray cluster of two logical nodes: parts are killed in the middle, and it is only delayed.
+
+Each run starts a dozen processes that import torch, so these tests are slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray")
+
+import ray
+from ray.cluster_utils import Cluster
+
+from actfirst.runs.run_folder import read_metrics
+from actfirst.training.local import train as train_locally
+from actfirst.training.ray.train import RayRun
+from actfirst.training.watch import Unwatched
+from tests.support.tiny_run import tiny_config
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+STORE = 200 * 1024**2
+SETTINGS = (
+    "runtime.kind=ray",
+    "runtime.cpus=0.5",
+    "rollout.overlap=true",
+    "environment.turn_limit=6",
+    "checkpoint.every=1",
+)
+Disturb = Callable[[RayRun], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[Cluster]:
+    """CPUs are only counted: the first node alone can hold every part of a run."""
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 6, "object_store_memory": STORE, "include_dashboard": False},
+    )
+    cluster.add_node(num_cpus=6, object_store_memory=STORE)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+async def reached(run: RayRun, version: int) -> None:
+    while run.learner is None or run.learner.version < version:  # noqa: ASYNC110 (nothing tells)
+        await asyncio.sleep(0.05)
+
+
+def train(models: Path, folder: Path, *settings: str, disturb: Disturb | None = None) -> RayRun:
+    """Train a tiny student, with something happening meanwhile; the run as it was at the end."""
+    run = RayRun(tiny_config(models, *SETTINGS, *settings), folder, Unwatched())
+
+    async def both() -> None:
+        disturbing = asyncio.ensure_future(disturb(run) if disturb else asyncio.sleep(0))
+        await run.train(resume=False)
+        await disturbing
+
+    asyncio.run(both())
+    return run
+
+
+def assert_whole(folder: Path, updates: int) -> list[dict[str, Any]]:
+    """Every update once, no sample trained on twice, every response accounted for."""
+    lines = [line for line in read_metrics(folder) if line["type"] == "update"]
+    assert [line["update"] for line in lines] == list(range(1, updates + 1))
+    trained = [sample for line in lines for sample in line["sample_ids"]]
+    assert len(trained) == len(set(trained)) == 8 * updates
+    for line in lines:
+        ledger = line["ledger"]
+        assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
+        assert line["max_lag"] <= 1
+    batches = [line["batch"] for line in read_metrics(folder) if line["type"] == "batch"]
+    assert batches == list(range(len(batches)))
+    return lines
+
+
+def test_a_run_on_ray_is_the_run_of_one_process(two_nodes: Cluster, models: Path, tmp_path: Path) -> None:
+    """Without overlap nothing depends on timing: the same samples in the same order, and the same losses."""
+    settings = ("run.updates=3", "rollout.overlap=false", "evaluation.at_end=true")
+    several = ("runtime.rollout_engines=2", "runtime.environment_workers=1")
+    train(models, tmp_path / "ray", *settings, *several)
+    train_locally(tiny_config(models, *SETTINGS, *settings, "runtime.kind=local"), tmp_path / "local")
+    on_ray, here = assert_whole(tmp_path / "ray", 3), assert_whole(tmp_path / "local", 3)
+    assert [line["sample_ids"] for line in on_ray] == [line["sample_ids"] for line in here]
+    for ours, theirs in zip(on_ray, here, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert ours["reverse_kl"] == pytest.approx(theirs["reverse_kl"], rel=1e-3)
+
+
+def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(
+    two_nodes: Cluster, models: Path, tmp_path: Path
+) -> None:
+    async def disturb(run: RayRun) -> None:
+        await reached(run, 1)
+        assert run.engines is not None
+        assert run.pool is not None
+        ray.kill(run.engines.actors[0])
+        await reached(run, 2)
+        ray.kill(run.teachers.actors[0])  # type: ignore[union-attr]
+        ray.kill(run.pool.actors[0])
+
+    run = train(
+        models,
+        tmp_path / "run",
+        "run.updates=4",
+        "runtime.rollout_engines=2",
+        "runtime.learners=2",
+        "runtime.environment_workers=1",
+        disturb=disturb,
+    )
+    lines = assert_whole(tmp_path / "run", 4)
+    assert run.lost_learners == 0
+    assert run.engines is not None
+    assert run.pool is not None
+    assert run.engines.replaced == run.teachers.replaced == run.pool.replaced == 1  # type: ignore[union-attr]
+    assert all(line["extra"]["micro_batches"] == 2 for line in lines)  # one for each rank
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    assert (newest / "training" / "shards").is_dir()
+    assert (newest / "model" / "model.safetensors").is_file()
+
+
+def test_a_lost_learner_takes_the_run_back_to_its_last_checkpoint(
+    two_nodes: Cluster, models: Path, tmp_path: Path
+) -> None:
+    async def disturb(run: RayRun) -> None:
+        await reached(run, 3)
+        assert run.learner is not None
+        lost = run.learner
+        ray.kill(lost.actors[1])
+        while run.learner is lost or run.learner.version == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        assert run.engines is not None
+        ray.kill(run.engines.actors[0])  # its replacement needs weights that the new learner published
+
+    run = train(
+        models,
+        tmp_path / "run",
+        "run.updates=6",
+        "runtime.learners=2",
+        "checkpoint.every=2",
+        disturb=disturb,
+    )
+    assert_whole(tmp_path / "run", 6)
+    assert run.lost_learners == 1
+    assert run.engines is not None
+    assert run.engines.replaced == 1
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "going on from the last checkpoint" in log
+    assert "started at update 2 of 6" in log or "started at update 4 of 6" in log
+
+
+def test_a_lost_node_only_delays_a_run(two_nodes: Cluster, models: Path, tmp_path: Path) -> None:
+    lost_node = two_nodes.worker_nodes.copy().pop()
+
+    async def disturb(run: RayRun) -> None:
+        await reached(run, 1)
+        await asyncio.to_thread(two_nodes.remove_node, lost_node, allow_graceful=False)
+
+    run = train(
+        models,
+        tmp_path / "run",
+        "run.updates=4",
+        "runtime.rollout_engines=2",
+        "runtime.teacher_replicas=2",
+        "runtime.environment_workers=2",
+        disturb=disturb,
+    )
+    assert_whole(tmp_path / "run", 4)
+    replaced = (run.engines, run.teachers, run.pool)
+    assert sum(part.replaced for part in replaced) + run.lost_learners >= 1  # type: ignore[union-attr]
+
+
+def test_weights_by_broadcast_also_when_a_receiver_is_lost(
+    two_nodes: Cluster, models: Path, tmp_path: Path
+) -> None:
+    async def disturb(run: RayRun) -> None:
+        await reached(run, 2)
+        assert run.engines is not None
+        ray.kill(run.engines.actors[0])
+
+    run = train(
+        models,
+        tmp_path / "run",
+        "run.updates=5",
+        "runtime.rollout_engines=2",
+        "runtime.weight_sync=collective",
+        disturb=disturb,
+    )
+    assert_whole(tmp_path / "run", 5)
+    assert run.engines is not None
+    assert run.engines.replaced == 1
+    assert run.engines.version == 5
+    assert run.learner is not None
+    assert run.learner.broadcasts >= 2  # before the loss
+    assert run.learner.broadcasts + run.learner.fallbacks >= 4  # with no engine up there is nobody to send to

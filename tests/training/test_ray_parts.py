@@ -1,0 +1,308 @@
+"""Learner ranks, environment workers and weights on their way, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("ray")
+
+from actfirst.config.load import resolve
+from actfirst.config.sections import EngineSection
+from actfirst.engines.base import EngineStats
+from actfirst.errors import (
+    ActfirstError,
+    ConfigError,
+    EngineError,
+    EnvironmentFailure,
+    LearnerLost,
+    UpdateError,
+)
+from actfirst.records import Observation, Task, UpdateStats
+from actfirst.training.ray import learner as learner_module
+from actfirst.training.ray.cluster import Demands, check_room
+from actfirst.training.ray.engine_actor import EngineActor
+from actfirst.training.ray.environments import RayPool
+from actfirst.training.ray.learner import RayLearner
+from actfirst.training.ray.publish import Stored
+from actfirst.training.ray.transfer import WeightGroup, entries, free_address, parcels, unpacked
+from tests.training.fake_actors import FakeActor, FakeEngine, FakeRay, fake_ray
+
+__all__ = ["fake_ray"]
+
+STATS = UpdateStats(0.5, 0.1, 1.0, 0.0, 10, 5, 2, 0.1)
+
+
+class FakeRank(FakeActor):
+    def __init__(self, rank: int, ranks: int) -> None:
+        super().__init__()
+        self.rank = rank
+        self.version = 0
+        self.failure: Exception | None = None
+        self.hangs = False
+
+    async def on_address(self) -> str:
+        return "here:1"
+
+    async def on_open(self, *_: object) -> int:
+        return self.version
+
+    async def on_update(self, samples: list[Any]) -> UpdateStats:
+        if self.hangs:
+            await asyncio.sleep(60)  # waits for a rank that is gone
+        if self.failure is not None:
+            raise self.failure
+        self.version += 1
+        return STATS
+
+    async def on_publish(self, dtype: str) -> Stored:
+        return Stored(self.version, [dtype] if self.rank == 0 else [])
+
+    async def on_entries(self) -> tuple[()]:
+        return ()
+
+    async def on_join(self, *_: object) -> None: ...
+
+    async def on_broadcast(self, dtype: str) -> None: ...
+
+
+def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]]:
+    made: list[FakeRank] = []
+
+    def start(rank: int, of: int) -> FakeRank:
+        made.append(FakeRank(rank, of))
+        return made[-1]
+
+    config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}", *settings])
+    return RayLearner(config, Path("checkpoints"), start), made
+
+
+async def test_an_update_is_made_by_all_ranks_and_counted_once(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    await learner.open(Path("student"), None)
+    assert await learner.update([]) == STATS
+    assert (learner.version, [rank.version for rank in ranks]) == (1, [1, 1])
+
+
+async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    ranks[1].hangs = True
+    updating = asyncio.ensure_future(learner.update([]))
+    await asyncio.sleep(0)
+    ranks[0].die()
+    with pytest.raises(LearnerLost, match="after update 0"):
+        await asyncio.wait_for(updating, 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+    assert learner.version == 0
+
+
+@pytest.mark.parametrize(
+    ("failure", "told", "saying"),
+    [
+        (UpdateError("the gradient is not finite"), UpdateError, "not finite"),
+        (EngineError("out of memory"), LearnerLost, "after update 0: out of memory"),
+    ],
+    ids=["refuses", "breaks"],
+)
+async def test_a_rank_that_fails_alone_ends_the_others_and_one_that_breaks_counts_as_lost(
+    fake_ray: FakeRay,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: ActfirstError,
+    told: type[ActfirstError],
+    saying: str,
+) -> None:
+    monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
+    learner, ranks = make_learner(2)
+    ranks[0].failure, ranks[1].hangs = failure, True
+    with pytest.raises(told, match=saying):
+        await asyncio.wait_for(learner.update([]), 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
+async def test_a_rank_that_hears_of_the_loss_of_another_first_is_not_the_reason(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    ranks[0].failure, ranks[1].hangs = EngineError("connection closed by peer"), True
+    updating = asyncio.ensure_future(learner.update([]))
+    await asyncio.sleep(0.1)
+    assert not updating.done()
+    ranks[1].die()
+    with pytest.raises(LearnerLost, match="after update 0"):
+        await asyncio.wait_for(updating, 5)
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
+async def test_what_all_ranks_refuse_is_no_loss(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(2)
+    for rank in ranks:
+        rank.failure = EngineError("no such file")
+    with pytest.raises(EngineError, match="no such file"):
+        await learner.update([])
+    assert not any(rank.dead.is_set() for rank in ranks)
+
+
+async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:
+    learner, ranks = make_learner(1)
+    ranks[0].failure = UpdateError("the gradient is not finite")
+    with pytest.raises(UpdateError, match="not finite"):
+        await learner.update([])
+    assert not ranks[0].dead.is_set()
+
+
+class Versioned:
+    """An engine whose swaps end when `gate` is open; a score is the version that made it."""
+
+    def __init__(self) -> None:
+        self.version, self.gate = 0, asyncio.Event()
+
+    async def score(self, prompt: object, tokens: object) -> tuple[float, ...]:
+        return (float(self.version),)
+
+    async def load_weights(self, weights: object, version: int) -> None:
+        await self.gate.wait()
+        self.version = version
+
+    def stats(self) -> EngineStats:
+        return EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
+
+
+async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_announced() -> None:
+    """Whatever the order in which Ray starts the calls."""
+    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"), 0)
+    actor._engine = engine  # type: ignore[assignment]
+    await actor.fetch([], 7)
+    await actor.fetch([], 8)
+    asked = [asyncio.ensure_future(actor.score([1], [2], swap)) for swap in (2, 1, 0)]
+    swaps = [asyncio.ensure_future(actor.install(8, 2)), asyncio.ensure_future(actor.install(7, 1))]
+    await asyncio.sleep(0.01)
+    assert [task.done() for task in asked] == [False, False, True]
+    engine.gate.set()
+    await asyncio.gather(*swaps)
+    assert engine.version == 8
+    scores = [(await task)[0][0] for task in asked]
+    assert (scores[0], scores[2]) == (8.0, 0.0)
+    assert scores[1] in (7.0, 8.0)  # never older than what was announced before it
+
+
+async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: FakeRay) -> None:
+    """An engine that comes late may get newer weights than those that were announced; it must know."""
+    learner, ranks = make_learner(2)
+    weights = learner.weights()
+    for rank in ranks:
+        rank.version = 7
+    (delivered,) = await weights.deliver_late([engine := FakeEngine()], 6)  # type: ignore[attr-defined]
+    assert delivered == engine.fetched == 7
+
+
+class Receiver(FakeEngine):
+    """Takes part in broadcasts, unless it is `broken`."""
+
+    broken = False
+
+    async def on_join(self, *_: object) -> None: ...
+
+    async def on_receive(self, entries: object, dtype: str, version: int) -> None:
+        if self.broken:
+            raise EngineError("connection closed by peer")
+        self.fetched = version
+
+
+async def test_broadcasts_and_what_went_through_the_store_instead_are_counted(
+    fake_ray: FakeRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner, _ = make_learner(1, "runtime.weight_sync=collective")
+    engine = Receiver()
+    assert await learner.weights().deliver([engine], 0) == [0]
+    assert (learner.broadcasts, learner.fallbacks) == (1, 0)
+    engine.broken = True
+    for _ in range(2):
+        assert await learner.weights().deliver([engine], 0) == [0]
+    assert (learner.broadcasts, learner.fallbacks) == (1, 2)
+    assert learner.first_fallback == "connection closed by peer"
+    assert caplog.text.count("connection closed by peer") == 1
+
+
+class FakeWorker(FakeActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.released: list[bool] = []
+
+    async def on_lease(self, number: int) -> None: ...
+
+    async def on_reset(self, number: int, task: Task) -> tuple[str, Observation]:
+        return "do it", Observation("a room", ("look",))
+
+    async def on_step(self, number: int, action: str) -> Observation:
+        return Observation(action, ("look",))
+
+    async def on_release(self, number: int, interrupted: bool) -> None:
+        self.released.append(interrupted)
+
+
+async def test_a_lost_environment_worker_fails_its_episodes_and_is_replaced(fake_ray: FakeRay) -> None:
+    workers: list[FakeWorker] = []
+    pool = RayPool(2, lambda: workers.append(FakeWorker()) or workers[-1])
+    async with pool.lease() as one, pool.lease() as other:
+        assert len(workers) == 2  # each went to the one that had less to do
+        workers[0].die()
+        with pytest.raises(EnvironmentFailure, match="worker was lost"):
+            await one.step("look")
+        assert (await other.step("look")).text == "look"
+    async with pool.lease() as again:
+        assert (await again.reset(Task("t", "train", "k")))[0] == "do it"
+    await asyncio.sleep(0)
+    assert (len(workers), pool.replaced) == (3, 1)
+    assert workers[0].released == []
+    await pool.close()
+    assert all(worker.dead.is_set() for worker in workers)
+
+
+async def test_an_interrupted_episode_gives_its_environment_back_as_unusable(fake_ray: FakeRay) -> None:
+    worker = FakeWorker()
+    pool = RayPool(1, lambda: worker)
+    with pytest.raises(KeyError):
+        async with pool.lease():
+            raise KeyError
+    async with pool.lease():
+        pass
+    await asyncio.sleep(0.01)
+    assert worker.released == [True, False]
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
+def test_weights_travel_in_the_precision_of_the_engine(dtype: str, size: int) -> None:
+    weights = {"a": torch.randn(3, 5), "b": torch.randn(7)}
+    packed = list(parcels(weights.items(), dtype))
+    assert sum(p.array.nbytes for parcel in packed for p in parcel.values()) == size * 22
+    for name, tensor in unpacked(packed).items():
+        assert torch.equal(tensor, weights[name].to(tensor.dtype))
+        assert str(tensor.dtype) == f"torch.{dtype}"
+
+
+def test_a_broadcast_reaches_every_member() -> None:
+    weights = {"a": torch.randn(3, 5), "b": torch.randn(7)}
+    address, got = free_address("127.0.0.1"), {}
+
+    def receive(rank: int) -> None:
+        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights), "float32")
+
+    receivers = [threading.Thread(target=receive, args=(rank,)) for rank in (1, 2)]
+    for thread in receivers:
+        thread.start()
+    WeightGroup(address, 0, 3, "cpu").send(weights.items(), "float32")
+    for thread in receivers:
+        thread.join(30)
+    assert sorted(got) == [1, 2]
+    for received in got.values():
+        assert all(torch.equal(received[name], weights[name]) for name in weights)
+
+
+def test_a_cluster_that_is_too_small_is_refused_by_name() -> None:
+    wanted = Demands.of(resolve("paper/alfworld-4b"))
+    with pytest.raises(ConfigError, match=r"has 2 GPUs and the run needs 8 \(4 rollout engines, 2 teacher"):
+        check_room(wanted, {"CPU": 64.0, "GPU": 2.0})
+    check_room(wanted, {"CPU": 64.0, "GPU": 8.0})
