@@ -208,8 +208,8 @@ class TurnSample:
     """What the learner sees: one full response with everything the loss needs, and nothing of its origin
     but identifiers.
 
-    The four response streams have equal length; `mask` is 0 at inserted tokens. `weight` multiplies the
-    response's loss (1.0 in the paper).
+    The four response streams have equal length; `mask` is 0 at inserted tokens. `advantages` come from the method's
+    objective. `weight` multiplies the response's loss (1.0 in the paper).
     """
 
     id: str
@@ -220,17 +220,17 @@ class TurnSample:
     token_ids: tuple[int, ...]
     mask: tuple[int, ...]
     behaviour_logprobs: tuple[float, ...]
-    teacher_logprobs: tuple[float, ...]
+    advantages: tuple[float, ...]
     version: int
     weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStats:
-    """What one optimiser update reports."""
+    """What one optimiser update reports. `advantage` is the mean over supervised tokens."""
 
     loss: float
-    reverse_kl: float
+    advantage: float
     grad_norm: float
     clip_fraction: float
     tokens: int

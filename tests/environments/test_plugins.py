@@ -6,7 +6,6 @@ import asyncio
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from actfirst.environments.pool.pool import ProcessPool
 from actfirst.environments.registry import available, open_world
 from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError, EnvironmentFailure
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.runs.run_folder import read_episodes
@@ -106,9 +105,9 @@ def test_two_episodes_are_rolled_out_in_worker_processes(tower: Path, tmp_path: 
         )
 
     async def collect() -> RolloutBatch:
-        collector = replace(bench("vanilla", climbs).collector, pool=stage.pool, rules=stage.rules)
+        collector = bench("vanilla", climbs).playing(pool=stage.pool, rules=stage.rules)
         try:
-            return await collector.collect(0, stage.world.tasks("train")[:2], Progress())
+            return await collector.collect(0, stage.world.tasks("train")[:2], TrainingPoint())
         finally:
             await stage.pool.close()
 

@@ -6,24 +6,18 @@ import asyncio
 
 import pytest
 
-from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError, TaskError
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
+from actfirst.evaluate.protocol import choose_tasks, evaluate
 from tests.support.collecting import bench, perfect
 from tests.support.toy_world import CorridorWorld
 
 WORLD = CorridorWorld()
 
 
-def evaluator() -> Evaluator:
-    return Evaluator(InlinePool(WORLD), RULES[WORLD.rules], WORLD.turn_limit, batch_tasks=3)
-
-
 def test_every_task_once_per_seed_by_think_then_act() -> None:
     made = bench("vanilla", perfect)
     tasks = choose_tasks(WORLD, ["seen"], 8)
-    result = asyncio.run(evaluator().evaluate(made.collector.policy, tasks, (42, 43, 44)))
+    result = asyncio.run(evaluate(made.collector.player, tasks, (42, 43, 44), at_once=3))
     assert result.overall.success_rate.per_seed == (100.0, 100.0, 100.0)
     assert result.overall.tasks == 8
     assert not any(request.is_fast or request.is_inverse_dynamics for request in made.engine.requests)
@@ -33,7 +27,7 @@ def test_every_task_once_per_seed_by_think_then_act() -> None:
 def test_a_student_that_never_acts_fails_with_all_its_turns_used() -> None:
     made = bench("vanilla", lambda request: "<think>\nhmm\n</think>")
     tasks = choose_tasks(WORLD, ["seen"], 2)
-    result = asyncio.run(evaluator().evaluate(made.collector.policy, tasks, (42,)))
+    result = asyncio.run(evaluate(made.collector.player, tasks, (42,), at_once=3))
     assert result.overall.success_rate.mean == 0.0
     assert result.overall.rounds.mean == WORLD.turn_limit
 
@@ -47,4 +41,4 @@ def test_tasks_are_drawn_once_and_for_all_and_unknown_splits_are_refused() -> No
     with pytest.raises(TaskError, match="unknown split 'unseen'"):
         choose_tasks(WORLD, ["unseen"], 4)
     with pytest.raises(ConfigError, match="nothing to evaluate"):
-        asyncio.run(evaluator().evaluate(bench("vanilla", perfect).collector.policy, [], (42,)))
+        asyncio.run(evaluate(bench("vanilla", perfect).collector.player, [], (42,), at_once=3))

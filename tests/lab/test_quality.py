@@ -9,17 +9,13 @@ from typing import ClassVar
 
 import pytest
 
-from actfirst.config.sections import PocketEnvironment
-from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError
 from actfirst.lab.drawing import draw_tasks
-from actfirst.lab.quality import STRATEGIES, Played, describe, play_all, summarise
+from actfirst.lab.quality import Played, describe, play_all, summarise
+from actfirst.methods.strategies import Strategy
 from actfirst.records import ActionSource, Episode, Observation, Task, Turn, Verdict
-from actfirst.training.parts import Stage
 from tests.support.collecting import bench, corridor_tasks, perfect
 from tests.support.scripted import Request, Script
-from tests.support.toy_world import CorridorReferences, CorridorWorld
 
 
 def played(success: bool, turns: int, repeated: tuple[int, ...] | None = (), valid: int = 0) -> Played:
@@ -71,29 +67,24 @@ class TestDescription:
 
 
 class TestStrategies:
-    def play(self, strategy: str, script: Script) -> tuple[list[Played], list[int | None]]:
-        world = CorridorWorld()
+    def play(self, strategy: Strategy, script: Script) -> tuple[list[Played], list[int | None]]:
         made = bench("actfirst", script)
-        stage = Stage(world, InlinePool(world), RULES["alfworld"], PocketEnvironment())
         told: list[None] = []
         result = asyncio.run(
             play_all(
-                stage,
-                made.collector.policy,
-                CorridorReferences(),
+                made.collector.player,
+                strategy.acting,
                 corridor_tasks(4),
-                strategy,
                 seed=3,
                 at_once=2,
-                retries=0,
                 told=lambda: told.append(None),
             )
         )
         assert len(told) == 4
         return result, [request.sampling.seed for request in made.engine.requests]
 
-    @pytest.mark.parametrize("strategy", list(STRATEGIES))
-    def test_a_perfect_agent_wins_with_each(self, strategy: str) -> None:
+    @pytest.mark.parametrize("strategy", list(Strategy))
+    def test_a_perfect_agent_wins_with_each(self, strategy: Strategy) -> None:
         result, _ = self.play(strategy, perfect)
         found = summarise(result)
         # corridors of 2 to 5 rooms take as many turns
@@ -101,9 +92,9 @@ class TestStrategies:
         assert found.per_100 == pytest.approx(100 * 4 / 14)
 
     def test_seeds_are_matched_across_strategies_for_each_task_and_turn(self) -> None:
-        seeds = {strategy: Counter(self.play(strategy, perfect)[1]) for strategy in STRATEGIES}
-        assert seeds["direct"] == seeds["guided"]
-        assert set(seeds["direct"]) == set(seeds["think"])
+        seeds = {strategy: Counter(self.play(strategy, perfect)[1]) for strategy in Strategy}
+        assert seeds[Strategy.DIRECT] == seeds[Strategy.GUIDED]
+        assert set(seeds[Strategy.DIRECT]) == set(seeds[Strategy.THINK])
 
     def test_guided_action_asks_towards_the_reference_and_falls_back(self) -> None:
         prompts: list[bool] = []
@@ -112,7 +103,7 @@ class TestStrategies:
             prompts.append(request.is_inverse_dynamics)
             return "<action>fly</action>" if request.is_inverse_dynamics else perfect(request)
 
-        result, _ = self.play("guided", refused)
+        result, _ = self.play(Strategy.GUIDED, refused)
         assert summarise(result).success == 100.0
         assert prompts.count(True) == 4  # one refused proposal per task, then never again
 
@@ -121,7 +112,7 @@ class TestStrategies:
             step = re.search(r"now at step (\d+)", request.text)
             return f"<action>go {'west' if step and int(step[1]) % 2 == 0 else 'east'}</action>"
 
-        result, _ = self.play("direct", pacing)
+        result, _ = self.play(Strategy.DIRECT, pacing)
         assert summarise(result).repeat == 100.0
 
 

@@ -34,7 +34,7 @@ from actfirst.lab.rollout.simulated import (
     SimulatedEngine,
     run_in_virtual_time,
 )
-from actfirst.lab.theory import Latencies, actfirst_seconds, vanilla_seconds
+from actfirst.lab.theory import Latencies, predict
 from actfirst.records import Completion
 
 # A token takes a second, whatever else is under way: the idealized model of the paper.
@@ -77,9 +77,9 @@ class TestSchedules:
             return vanilla, await made.actfirst(contexts(tasks), turns, Gate(WIDE, fast_first=True))
 
         vanilla, actfirst = run_in_virtual_time(run())
-        latencies = Latencies(1.0, 10.0)
-        assert vanilla == pytest.approx(vanilla_seconds(turns, latencies), abs=1e-6)
-        assert actfirst == pytest.approx(actfirst_seconds(turns, latencies), abs=1e-6)
+        expected = predict(turns, tasks, None, Latencies(1.0, 10.0))
+        assert vanilla == pytest.approx(expected.vanilla_seconds, abs=1e-6)
+        assert actfirst == pytest.approx(expected.actfirst_seconds, abs=1e-6)
 
     def test_one_slot_makes_everything_wait(self) -> None:
         async def run() -> float:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
-from actfirst.methods.acting import Guided
+from actfirst.evaluate.protocol import choose_tasks, evaluate
+from actfirst.methods.acting import Guided, ThinkThenAct
 from actfirst.models.folder import resolve_model
-from actfirst.rollout.episode import Episode
+from actfirst.records import Episode
 from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 CONFIG = resolve("pocket")
@@ -38,13 +39,9 @@ def test_the_student_follows_its_references_and_thinks_before_it_acts() -> None:
     async def play() -> None:
         policy = stage.policy(engine, open_encoder(folder), CONFIG.evaluation.generation)
         tasks = choose_tasks(stage.world, ["seen"], 6)
-        guided = Guided()
-        for acting in (None, guided):
-            evaluator = Evaluator(stage.pool, stage.rules, 4, 8)
-            if acting is not None:
-                references = open_references(stage, CONFIG.references)
-                evaluator = Evaluator(stage.pool, stage.rules, 4, 8, acting, references)
-            await evaluator.evaluate(policy, tasks, (42,), lambda episode, seed: episodes.append(episode))
+        player = replace(stage.player(policy, 0, open_references(stage, CONFIG.references)), turn_limit=4)
+        for acting in (ThinkThenAct(), Guided()):
+            await evaluate(player, tasks, (42,), 8, lambda episode, seed: episodes.append(episode), acting)
         await engine.close()
 
     asyncio.run(play())

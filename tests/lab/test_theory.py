@@ -5,37 +5,34 @@ from __future__ import annotations
 import pytest
 
 from actfirst.errors import ConfigError
-from actfirst.lab.theory import (
-    Latencies,
-    actfirst_seconds,
-    finite_seconds,
-    ideal_speedup,
-    needed_cap,
-    predict,
-    vanilla_seconds,
-)
+from actfirst.lab.theory import Latencies, predict
 
 TEN = Latencies(fast=1.0, full=10.0)
 
 
+def ideal(turns: int, latencies: Latencies = TEN) -> float:
+    return predict(turns, 1, None, latencies).ideal
+
+
 class TestProposition:
     def test_times_of_five_turns(self) -> None:
-        assert vanilla_seconds(5, TEN) == 50.0
-        assert actfirst_seconds(5, TEN) == 14.0  # four fast actions, then the last full response
-        assert ideal_speedup(5, TEN) == pytest.approx(50 / 14)
+        found = predict(5, 1, None, TEN)
+        assert found.vanilla_seconds == 50.0
+        assert found.actfirst_seconds == 14.0  # four fast actions, then the last full response
+        assert ideal(5) == pytest.approx(50 / 14)
 
     def test_one_turn_gains_nothing(self) -> None:
-        assert ideal_speedup(1, TEN) == 1.0
+        assert ideal(1) == 1.0
 
     def test_equal_latencies_gain_nothing(self) -> None:
-        assert ideal_speedup(30, Latencies(2.0, 2.0)) == 1.0
+        assert ideal(30, Latencies(2.0, 2.0)) == 1.0
 
     def test_it_rises_with_the_horizon_towards_the_ratio_of_latencies(self) -> None:
-        speedups = [ideal_speedup(turns, TEN) for turns in (1, 2, 4, 8, 16, 30)]
+        speedups = [ideal(turns) for turns in (1, 2, 4, 8, 16, 30)]
         assert speedups == sorted(speedups)
-        assert ideal_speedup(30, TEN) == pytest.approx(300 / 39)
-        assert ideal_speedup(10**6, TEN) == pytest.approx(10.0, rel=1e-4)
-        assert all(value <= min(turns, TEN.ratio) for turns, value in zip((1, 2, 4, 8, 16, 30), speedups))
+        assert ideal(30) == pytest.approx(300 / 39)
+        assert ideal(10**6) == pytest.approx(10.0, rel=1e-4)
+        assert all(value <= min(turns, 10.0) for turns, value in zip((1, 2, 4, 8, 16, 30), speedups))
 
     @pytest.mark.parametrize(("fast", "full"), [(0.0, 1.0), (2.0, 1.0), (-1.0, 1.0)])
     def test_latencies_outside_the_assumptions_are_refused(self, fast: float, full: float) -> None:
@@ -52,7 +49,7 @@ class TestFiniteConcurrency:
     def test_the_larger_of_dependency_and_concurrency_bounds_the_time(
         self, cap: int | None, seconds: float
     ) -> None:
-        assert finite_seconds(30, 16, cap, TEN) == seconds
+        assert predict(30, 16, cap, TEN).bound_seconds == seconds
 
     def test_a_cap_of_one_slot_per_task_can_only_lose(self) -> None:
         found = predict(30, 16, 16, TEN)
@@ -61,7 +58,7 @@ class TestFiniteConcurrency:
         assert not found.may_gain
 
     def test_the_necessary_condition_on_the_cap(self) -> None:
-        assert needed_cap(16, TEN) == pytest.approx(17.6)
+        assert predict(30, 16, 17, TEN).needed_cap == pytest.approx(17.6)
         assert [predict(30, 16, cap, TEN).may_gain for cap in (17, 18)] == [False, True]
 
     def test_the_bound_is_the_smaller_of_ideal_and_concurrency(self) -> None:

@@ -38,7 +38,7 @@ def make_samples(count: int, *, seed: int = 0, weight: float = 1.0) -> list[Turn
                 token_ids=tuple(rng.randrange(VOCABULARY) for _ in range(length)),
                 mask=mask,
                 behaviour_logprobs=tuple(-rng.uniform(0.1, 6.0) if kept else 0.0 for kept in mask),
-                teacher_logprobs=tuple(-rng.uniform(0.1, 6.0) if kept else 0.0 for kept in mask),
+                advantages=tuple(rng.uniform(-6.0, 6.0) if kept else 0.0 for kept in mask),
                 version=0,
                 weight=weight,
             )
@@ -57,9 +57,8 @@ def plain_logprobs(model: Any, sample: TurnSample) -> torch.Tensor:
     return torch.log_softmax(logits.double(), dim=-1)[range(len(sample.token_ids)), list(sample.token_ids)]
 
 
-def paper_token_loss(logp: float, behaviour: float, teacher: float) -> float:
-    """Equations opd-token-advantage, opd-ratio and opd-dual-clip, one number at a time."""
-    advantage = teacher - behaviour
+def paper_token_loss(logp: float, behaviour: float, advantage: float) -> float:
+    """Equations opd-ratio and opd-dual-clip, one number at a time."""
     ratio = math.exp(min(max(logp - behaviour, -20.0), 20.0))
     clip = -min(ratio * advantage, min(max(ratio, 1 - 0.2), 1 + 0.2) * advantage)
     return min(clip, -3.0 * advantage) if advantage < 0 else clip
@@ -69,7 +68,7 @@ def paper_loss(samples: Sequence[TurnSample], logprobs: Sequence[Sequence[float]
     """Equation opd-surrogate, with the weight of each response."""
     total = 0.0
     for sample, logp in zip(samples, logprobs):
-        streams = zip(sample.mask, logp, sample.behaviour_logprobs, sample.teacher_logprobs)
+        streams = zip(sample.mask, logp, sample.behaviour_logprobs, sample.advantages)
         losses = [paper_token_loss(*values) for kept, *values in streams if kept]
         total += sample.weight * sum(losses) / (sum(sample.mask) + LossConfig().eps)
     return total / len(samples)

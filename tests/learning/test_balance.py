@@ -23,7 +23,7 @@ def sample(length: int, name: str = "") -> TurnSample:
         token_ids=(2,),
         mask=(1,),
         behaviour_logprobs=(-1.0,),
-        teacher_logprobs=(-1.0,),
+        advantages=(0.5,),
         version=0,
     )
 

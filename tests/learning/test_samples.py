@@ -17,6 +17,7 @@ from tests.learning.making import make_samples
 TEXT = st.text(max_size=8)
 ID = st.integers(0, 200_000)
 LOGPROB = st.floats(max_value=0.0, allow_nan=False)
+ADVANTAGE = st.floats(allow_nan=False)
 
 
 @st.composite
@@ -35,7 +36,7 @@ def turn_samples(draw: st.DrawFn) -> TurnSample:
         token_ids=stream(ID),  # type: ignore[arg-type]
         mask=stream(st.integers(0, 1)),  # type: ignore[arg-type]
         behaviour_logprobs=stream(LOGPROB),  # type: ignore[arg-type]
-        teacher_logprobs=stream(LOGPROB),  # type: ignore[arg-type]
+        advantages=stream(ADVANTAGE),  # type: ignore[arg-type]
         version=draw(st.integers(0, 2**40)),
         weight=draw(st.floats(0.0, 10.0)),
     )

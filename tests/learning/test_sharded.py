@@ -53,7 +53,7 @@ def gradient(optimizer: dict[str, Tensor]) -> Tensor:
 
 def assert_same_update(one: Trained, many: Trained) -> None:
     for ours, theirs in zip(one[0], many[0], strict=True):
-        for key in ("loss", "reverse_kl", "grad_norm", "clip_fraction"):
+        for key in ("loss", "advantage", "grad_norm", "clip_fraction"):
             assert getattr(theirs, key) == pytest.approx(getattr(ours, key), rel=1e-5, abs=1e-7), key
         assert (theirs.tokens, theirs.supervised_tokens) == (ours.tokens, ours.supervised_tokens)
         assert theirs.extra["ratio_max"] == pytest.approx(ours.extra["ratio_max"], rel=1e-5)

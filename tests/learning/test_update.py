@@ -30,7 +30,7 @@ def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerOption
 
 
 def on_policy(folder: Path, samples: Sequence[TurnSample]) -> list[TurnSample]:
-    """The samples as this very model would have sampled them, with teachers a little different."""
+    """The samples as this very model would have sampled them."""
     model = plain_model(folder)
     with torch.no_grad():
         logprobs = [plain_logprobs(model, sample).tolist() for sample in samples]
@@ -43,13 +43,8 @@ def test_loss_and_statistics_are_the_papers_formulas(checkpoint: Path) -> None:
         expected = paper_loss(samples, [plain_logprobs(model, s).tolist() for s in samples])
     stats = Learner(checkpoint, OPTIONS).update(samples)
     assert stats.loss == pytest.approx(expected, rel=1e-5)
-    supervised = [
-        (behaviour, teacher)
-        for s in samples
-        for kept, behaviour, teacher in zip(s.mask, s.behaviour_logprobs, s.teacher_logprobs)
-        if kept
-    ]
-    assert stats.reverse_kl == pytest.approx(sum(b - t for b, t in supervised) / len(supervised), rel=1e-5)
+    supervised = [advantage for s in samples for kept, advantage in zip(s.mask, s.advantages) if kept]
+    assert stats.advantage == pytest.approx(sum(supervised) / len(supervised), rel=1e-5)
     assert stats.supervised_tokens == len(supervised)
     assert stats.tokens == sum(len(s.prompt_ids) + len(s.token_ids) for s in samples)
     assert stats.samples == 9
@@ -110,7 +105,7 @@ def test_inserted_tokens_count_in_no_loss_and_no_normaliser(qwen3: Path) -> None
         replace(
             s,
             behaviour_logprobs=tuple(x if m else float("-inf") for x, m in zip(s.behaviour_logprobs, s.mask)),
-            teacher_logprobs=tuple(x if m else float("nan") for x, m in zip(s.teacher_logprobs, s.mask)),
+            advantages=tuple(x if m else float("nan") for x, m in zip(s.advantages, s.mask)),
         )
         for s in samples
     ]
@@ -130,12 +125,12 @@ def copy_of(learner: Learner) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in learner.weights().items()}
 
 
-def test_a_student_that_is_its_own_teacher_does_not_move(qwen3: Path) -> None:
-    samples = [replace(s, teacher_logprobs=s.behaviour_logprobs) for s in on_policy(qwen3, make_samples(6))]
+def test_without_any_advantage_the_student_does_not_move(qwen3: Path) -> None:
+    samples = [replace(s, advantages=(0.0,) * len(s.mask)) for s in on_policy(qwen3, make_samples(6))]
     learner = Learner(qwen3, replace(OPTIONS, weight_decay=0.0))
     before = copy_of(learner)
     stats = learner.update(samples)
-    assert (stats.loss, stats.reverse_kl, stats.grad_norm) == (0.0, 0.0, 0.0)
+    assert (stats.loss, stats.advantage, stats.grad_norm) == (0.0, 0.0, 0.0)
     assert all(torch.equal(before[name], value) for name, value in learner.weights().items())
 
 
@@ -154,14 +149,11 @@ def test_weight_scales_a_response(qwen3: Path) -> None:
     assert torch.allclose(mixed, 2.0 * single + 0.5 * other, atol=1e-5)
 
 
-def test_updates_move_the_student_towards_the_teacher(qwen3: Path) -> None:
-    samples = [
-        replace(s, teacher_logprobs=tuple(x + 1.0 for x in s.behaviour_logprobs))
-        for s in on_policy(qwen3, make_samples(6))
-    ]
+def test_updates_move_the_student_towards_what_has_an_advantage(qwen3: Path) -> None:
+    samples = [replace(s, advantages=(1.0,) * len(s.mask)) for s in on_policy(qwen3, make_samples(6))]
     learner = Learner(qwen3, replace(OPTIONS, lr=1e-4))
     learner.update(samples)
-    assert learner.update(samples).extra["ratio_mean"] > 1.0  # what the teacher likes more became likelier
+    assert learner.update(samples).extra["ratio_mean"] > 1.0
 
 
 def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(checkpoint: Path) -> None:
@@ -202,8 +194,8 @@ def test_the_thread_count_holds_during_an_update_only(qwen3: Path, monkeypatch: 
 
 def broken(sample: TurnSample, fault: str) -> TurnSample:
     match fault:
-        case "teacher":
-            return replace(sample, teacher_logprobs=(float("-inf"), *sample.teacher_logprobs[1:]))
+        case "advantage":
+            return replace(sample, advantages=(float("-inf"), *sample.advantages[1:]))
         case "behaviour":
             return replace(sample, behaviour_logprobs=(float("nan"), *sample.behaviour_logprobs[1:]))
         case "differ in length":
@@ -220,7 +212,7 @@ def broken(sample: TurnSample, fault: str) -> TurnSample:
 
 @pytest.mark.parametrize(
     "fault",
-    ["teacher", "behaviour", "differ in length", "vocabulary", "prompt is empty", "mask holds", "weight"],
+    ["advantage", "behaviour", "differ in length", "vocabulary", "prompt is empty", "mask holds", "weight"],
 )
 def test_an_unusable_sample_refuses_the_update_and_is_named(qwen3: Path, fault: str) -> None:
     learner, samples = Learner(qwen3, OPTIONS), make_samples(3)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 
-from actfirst.methods.acting import Actor, Ending, EpisodeTools, Move, NextAction, Progress, ThinkThenAct
-from actfirst.methods.acting.autonomous import Unchecked
-from actfirst.methods.depth import Unprobed
+from actfirst.methods.acting import (
+    Acting,
+    Actor,
+    Ending,
+    EpisodeTools,
+    Move,
+    NextAction,
+    ThinkThenAct,
+    TrainingPoint,
+)
+from actfirst.methods.depth import Depth
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import TurnContext
 from actfirst.rollout.collect import RolloutBatch
@@ -15,19 +23,17 @@ from tests.support.collecting import bench, corridor_tasks, perfect
 
 
 @dataclass(frozen=True)
-class EveryNth:
+class EveryNth(Acting):
     """Think before every n-th action; act at once otherwise."""
 
     n: int
-    needs_reference = False
-    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _EveryNth(self.n, ThinkThenAct().begin(tools), NextAction().begin(tools))
 
 
 @dataclass(frozen=True)
-class _EveryNth(Unchecked):
+class _EveryNth(Actor):
     n: int
     thinking: Actor
     acting: Actor
@@ -37,13 +43,13 @@ class _EveryNth(Unchecked):
 
 
 @dataclass(frozen=True)
-class HalfAtFirst(Unprobed):
+class HalfAtFirst(Depth):
     """Half of the turn limit for the first `updates` updates."""
 
     updates: int
 
-    def limit(self, turn_limit: int, progress: Progress) -> int:
-        return turn_limit // 2 if progress.update < self.updates else turn_limit
+    def limit(self, turn_limit: int, point: TrainingPoint) -> int:
+        return turn_limit // 2 if point.update < self.updates else turn_limit
 
 
 METHOD = Method("Thinking every third turn", EveryNth(3), ResponseTiming.DEFERRED, HalfAtFirst(50))
@@ -51,7 +57,7 @@ METHOD = Method("Thinking every third turn", EveryNth(3), ResponseTiming.DEFERRE
 
 def collect(update: int) -> RolloutBatch:
     collector = replace(bench("vanilla", perfect).collector, method=METHOD)
-    return asyncio.run(collector.collect(0, corridor_tasks(4), Progress(update=update)))
+    return asyncio.run(collector.collect(0, corridor_tasks(4), TrainingPoint(update=update)))
 
 
 def test_it_acts_as_it_says() -> None:
@@ -70,7 +76,7 @@ def test_responses_that_acted_are_accounted_for_beside_the_samples() -> None:
     """Every third turn has two responses: the one that acted, and the sample. Corridors of 2, 3, 4 and 5 turns."""
     batch = collect(update=50)
     assert batch.discarded == {"acted, not trained on": 3}
-    assert batch.generated == batch.stats.full_responses == 14 + 3
+    assert batch.stats.full_responses == 14 + 3
     assert batch.stats.full_tokens > sum(len(sample.token_ids) for sample in batch.samples)
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from actfirst.methods.acting import Probe, Progress
+from actfirst.methods.acting import Probe, TrainingPoint
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.stream import RolloutStream
 from actfirst.rollout.task_order import TaskOrder
@@ -28,7 +28,7 @@ class Recording:
 
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
-        self.asked: list[Progress] = []
+        self.asked: list[TrainingPoint] = []
 
     async def collect(self, index, tasks, progress, *rest, **more):  # type: ignore[no-untyped-def]
         self.asked.append(progress)
@@ -43,7 +43,7 @@ def test_the_batch_after_a_probe_knows_what_it_found(overlap: bool) -> None:
 
     async def run() -> list[Probe | None]:
         stream = RolloutStream(
-            cast("Collector", recording), order, lambda index: Progress(index, index, 60), overlap=overlap
+            cast("Collector", recording), order, lambda index: TrainingPoint(index, index, 60), overlap=overlap
         )
         try:
             return [(await stream.next()).probe, stream.probe, (await stream.next()).probe]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actfirst.methods.acting import Probe, Progress
+from actfirst.methods.acting import Probe, TrainingPoint
 from actfirst.methods.depth import ProbedDepth, turn_utilities, useful_depth
 from actfirst.records import TurnSample
 
@@ -13,7 +13,6 @@ RULE = ProbedDepth(probe_every=10, share=0.9, smoothing=0.5, least=2, epsilon=0.
 
 def sample(turn: int, kl: float, *, inserted: float = 0.0) -> TurnSample:
     """A response of two generated tokens whose mean KL is `kl`, and an inserted one that must not count."""
-    behaviour = (-1.0 + kl + 0.25, -1.0 + kl - 0.25, inserted)
     return TurnSample(
         id=f"t{turn}-{kl}",
         episode_id="e",
@@ -22,8 +21,8 @@ def sample(turn: int, kl: float, *, inserted: float = 0.0) -> TurnSample:
         prompt_ids=(1,),
         token_ids=(1, 2, 3),
         mask=(1, 1, 0),
-        behaviour_logprobs=behaviour,
-        teacher_logprobs=(-1.0, -1.0, -9.0),
+        behaviour_logprobs=(-1.0, -1.0, 0.0),
+        advantages=(-kl - 0.25, -kl + 0.25, inserted),
         version=0,
     )
 
@@ -57,26 +56,26 @@ class TestUtility:
 
 class TestRule:
     def test_the_first_batch_is_a_probe_at_full_depth(self) -> None:
-        assert RULE.limit(30, Progress()) == 30
-        assert RULE.learn(30, Progress(), PROBE) == Probe(update=0, depth=2.0)
+        assert RULE.limit(30, TrainingPoint()) == 30
+        assert RULE.learn(30, TrainingPoint(), PROBE) == Probe(update=0, depth=2.0)
 
     def test_between_probes_rollouts_end_at_the_depth_found_and_nothing_is_learnt(self) -> None:
-        progress = Progress(batch=3, update=9, probe=Probe(0, 6.5))
+        progress = TrainingPoint(batch=3, update=9, probe=Probe(0, 6.5))
         assert RULE.limit(30, progress) == 7
         assert RULE.learn(30, progress, PROBE) == Probe(0, 6.5)
 
     def test_ten_updates_later_comes_the_next_probe_and_depths_are_smoothed(self) -> None:
-        progress = Progress(batch=4, update=10, probe=Probe(0, 7.0))
+        progress = TrainingPoint(batch=4, update=10, probe=Probe(0, 7.0))
         assert RULE.limit(30, progress) == 30
         assert RULE.learn(30, progress, PROBE) == Probe(10, 0.5 * 2 + 0.5 * 7)
 
     def test_the_depth_stays_between_the_least_and_the_turn_limit(self) -> None:
         careful = ProbedDepth(10, 0.9, 0.5, least=5, epsilon=0.5)
-        assert careful.learn(30, Progress(), PROBE) == Probe(0, 5.0)
-        assert careful.limit(4, Progress(update=1, probe=Probe(0, 5.0))) == 4
+        assert careful.learn(30, TrainingPoint(), PROBE) == Probe(0, 5.0)
+        assert careful.limit(4, TrainingPoint(update=1, probe=Probe(0, 5.0))) == 4
 
     def test_a_probe_that_shows_nothing_keeps_the_full_depth(self) -> None:
-        assert RULE.learn(30, Progress(), [sample(1, -1.0), sample(1, -2.0)]) == Probe(0, 30.0)
+        assert RULE.learn(30, TrainingPoint(), [sample(1, -1.0), sample(1, -2.0)]) == Probe(0, 30.0)
 
     def test_a_probe_without_samples_is_made_again(self) -> None:
-        assert RULE.learn(30, Progress(), []) is None
+        assert RULE.learn(30, TrainingPoint(), []) is None

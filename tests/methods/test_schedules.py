@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.methods.acting import BackToFront, Progress
+from actfirst.methods.acting import BackToFront, TrainingPoint
 from actfirst.methods.depth import FullDepth, GrowingDepth
 from actfirst.methods.table import METHODS, method_of
 from actfirst.methods.turn_weights import TokenToTurn, Uniform
 
 
-def at_batch(number: int) -> Progress:
+def at_batch(number: int) -> TrainingPoint:
     """The progress of rollout batch `number`, counted from 1 as TCOD's explorer counts."""
-    return Progress(batch=number - 1, update=7, updates=250)
+    return TrainingPoint(batch=number - 1, update=7, updates=250)
 
 
 class TestFrontToBack:
@@ -36,7 +36,7 @@ class TestFrontToBack:
 
     def test_on_updates_the_schedule_counts_those_that_were_made(self) -> None:
         rule = GrowingDepth(6, "update")
-        limits = [rule.limit(30, Progress(batch=99, update=update)) for update in (0, 5, 6, 174)]
+        limits = [rule.limit(30, TrainingPoint(batch=99, update=update)) for update in (0, 5, 6, 174)]
         assert limits == [1, 1, 2, 30]
 
 
@@ -53,7 +53,7 @@ class TestBackToFront:
         assert BackToFront(5, "batch")(1, at_batch(1)) == 0
 
     def test_on_updates(self) -> None:
-        assert [BackToFront(5, "update")(4, Progress(update=update)) for update in (0, 5, 15)] == [3, 2, 0]
+        assert [BackToFront(5, "update")(4, TrainingPoint(update=update)) for update in (0, 5, 15)] == [3, 2, 0]
 
 
 class TestTokenToTurn:
@@ -63,22 +63,22 @@ class TestTokenToTurn:
 
     def test_at_first_every_token_of_a_trajectory_counts_the_same(self) -> None:
         # mean length 20: a response of 10 tokens counts half, one of 30 tokens one and a half times
-        assert self.RULE.weights([10, 30, 20], Progress(update=0, updates=100)) == [0.5, 1.5, 1.0]
+        assert self.RULE.weights([10, 30, 20], TrainingPoint(update=0, updates=100)) == [0.5, 1.5, 1.0]
 
     def test_half_way_through_the_warm_up_it_is_half_of_both(self) -> None:
-        assert self.RULE.weights([10, 30, 20], Progress(update=25, updates=100)) == [0.75, 1.25, 1.0]
+        assert self.RULE.weights([10, 30, 20], TrainingPoint(update=25, updates=100)) == [0.75, 1.25, 1.0]
 
     @pytest.mark.parametrize("update", [50, 99])
     def test_afterwards_every_turn_counts_the_same(self, update: int) -> None:
-        assert self.RULE.weights([10, 30, 20], Progress(update=update, updates=100)) == [1.0, 1.0, 1.0]
+        assert self.RULE.weights([10, 30, 20], TrainingPoint(update=update, updates=100)) == [1.0, 1.0, 1.0]
 
     def test_the_weights_of_a_trajectory_always_sum_to_its_turns(self) -> None:
         for update in (0, 7, 33, 80):
-            weights = self.RULE.weights([3, 5, 11, 1], Progress(update=update, updates=100))
+            weights = self.RULE.weights([3, 5, 11, 1], TrainingPoint(update=update, updates=100))
             assert sum(weights) == pytest.approx(4.0)
 
     def test_a_trajectory_without_responses_has_no_weights(self) -> None:
-        assert self.RULE.weights([], Progress()) == []
+        assert self.RULE.weights([], TrainingPoint()) == []
 
 
 class TestTable:
@@ -102,7 +102,7 @@ class TestTable:
     def test_webshop_has_tcods_constants_for_it(self) -> None:
         settings = ["models.student=a", "models.teacher=b"]
         config = resolve("paper/webshop-1.7b", [*settings, "rollout.method=tcod-f2b"])
-        assert method_of(config).depth == GrowingDepth(4, "batch")
+        assert method_of(config.rollout.method, config.methods).depth == GrowingDepth(4, "batch")
 
     def test_constants_are_settings(self) -> None:
         config = resolve(
@@ -114,7 +114,7 @@ class TestTable:
                 "methods.turnopd_style.warm=0.25",
             ],
         )
-        assert method_of(config).depth == GrowingDepth(3, "update")
-        assert method_of(config).turn_weights == Uniform()
+        assert method_of(config.rollout.method, config.methods).depth == GrowingDepth(3, "update")
+        assert method_of(config.rollout.method, config.methods).turn_weights == Uniform()
         turnopd = resolve("pocket", ["rollout.method=turnopd-style", "methods.turnopd_style.warm=0.25"])
-        assert method_of(turnopd).turn_weights == TokenToTurn(0.25)
+        assert method_of(turnopd.rollout.method, turnopd.methods).turn_weights == TokenToTurn(0.25)

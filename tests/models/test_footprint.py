@@ -134,7 +134,7 @@ def saved_per_token(folder: Path, layers: int, precision: str, again: bool) -> f
     streams = {
         "mask": (1,) * length,
         "behaviour_logprobs": (-1.0,) * length,
-        "teacher_logprobs": (-1.0,) * length,
+        "advantages": (0.5,) * length,
     }
     sample = replace(make_samples(1)[0], prompt_ids=(1,), token_ids=tuple(range(length)), **streams)  # type: ignore[arg-type]
     layout = lay_out([sample], 1, options.loss)

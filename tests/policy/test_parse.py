@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actfirst.policy.parsing import Progress, extract_action, progress
+from actfirst.policy.parsing import Reached, extract_action, reached_by
 
 TAGS = ["<think>", "</think>", "<action>", "</action>", "go", " ", "\n", "<action", "action>"]
 outputs = st.lists(st.sampled_from(TAGS), max_size=12).map("".join)
@@ -47,24 +47,24 @@ def test_the_action_of_an_output(text: str, action: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "reached"),
     [
-        ("", Progress.REASONING),
-        ("hmm", Progress.REASONING),
-        ("<think>the tags are <action> and", Progress.REASONING),
-        ("<think>such as <action>look</action> but", Progress.REASONING),
-        ("<think>a</think>", Progress.REASONED),
-        ("a</think>\n\nSo", Progress.REASONED),
-        ("<think><action>x</action></think>", Progress.REASONED),
-        ("<think>a</think><action>", Progress.ACTING),
-        ("<think>a</think><action>look</acti", Progress.ACTING),
-        ("<action>look", Progress.ACTING),
-        ("<action>a<think>b", Progress.ACTING),
-        ("<think>a</think><action>look</action>", Progress.ACTED),
-        ("<think>a</think><action></action>", Progress.ACTED),
-        ("<action>look</action> and <think> more", Progress.ACTED),
+        ("", Reached.REASONING),
+        ("hmm", Reached.REASONING),
+        ("<think>the tags are <action> and", Reached.REASONING),
+        ("<think>such as <action>look</action> but", Reached.REASONING),
+        ("<think>a</think>", Reached.REASONED),
+        ("a</think>\n\nSo", Reached.REASONED),
+        ("<think><action>x</action></think>", Reached.REASONED),
+        ("<think>a</think><action>", Reached.ACTING),
+        ("<think>a</think><action>look</acti", Reached.ACTING),
+        ("<action>look", Reached.ACTING),
+        ("<action>a<think>b", Reached.ACTING),
+        ("<think>a</think><action>look</action>", Reached.ACTED),
+        ("<think>a</think><action></action>", Reached.ACTED),
+        ("<action>look</action> and <think> more", Reached.ACTED),
     ],
 )
-def test_how_far_an_output_has_come(text: str, reached: Progress) -> None:
-    assert progress(text) is reached
+def test_how_far_an_output_has_come(text: str, reached: Reached) -> None:
+    assert reached_by(text) is reached
 
 
 @given(text=outputs)
@@ -79,8 +79,8 @@ def test_an_action_is_clean_or_none(text: str) -> None:
 
 @given(text=outputs, more=outputs)
 def test_more_text_never_undoes_a_finished_action_after_reasoning(text: str, more: str) -> None:
-    if "</think>" in text and progress(text) is Progress.ACTED:
-        assert progress(text + more) is Progress.ACTED
+    if "</think>" in text and reached_by(text) is Reached.ACTED:
+        assert reached_by(text + more) is Reached.ACTED
         assert extract_action(text + more) == extract_action(text)
 
 

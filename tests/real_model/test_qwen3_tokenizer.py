@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from actfirst.engines.token_text import TokenText
-from actfirst.policy.parsing import Progress, extract_action, progress
+from actfirst.policy.parsing import Reached, extract_action, reached_by
 from actfirst.policy.render import TEMPLATE_SETS, render
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
 from actfirst.policy.tokens import PromptEncoder
@@ -82,14 +82,14 @@ class TestResponses:
 
     def test_progress_is_read_off_every_beginning(self, qwen3: PromptEncoder) -> None:
         ids = qwen3.encode_markup(OUTPUT)
-        stages = [progress(qwen3.decode(ids[:n])) for n in range(1, len(ids) + 1)]
+        stages = [reached_by(qwen3.decode(ids[:n])) for n in range(1, len(ids) + 1)]
         assert list(dict.fromkeys(stages)) == [
-            Progress.REASONING,
-            Progress.REASONED,
-            Progress.ACTING,
-            Progress.ACTED,
+            Reached.REASONING,
+            Reached.REASONED,
+            Reached.ACTING,
+            Reached.ACTED,
         ]
-        assert stages == sorted(stages, key=list(Progress).index)
+        assert stages == sorted(stages, key=list(Reached).index)
 
     def test_a_stop_string_is_found_at_the_token_that_completes_it(
         self, qwen3: PromptEncoder, tokenizer: PreTrainedTokenizerFast

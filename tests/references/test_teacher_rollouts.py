@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ReferenceStoreError
-from actfirst.evaluate.protocol import Evaluator
 from actfirst.references.build.build import Import, Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.store import ReferenceStore
@@ -26,8 +23,7 @@ TASKS = WORLD.tasks("train")[:4]
 
 def collect(path: Path, script: Script = perfect, count: int = 3, model: str = "teacher") -> Bench:
     made = bench("vanilla", script)
-    evaluator = Evaluator(InlinePool(WORLD), RULES[WORLD.rules], WORLD.turn_limit, batch_tasks=3)
-    rollouts = TeacherRollouts(evaluator, made.collector.policy, model, count, 42, path)
+    rollouts = TeacherRollouts(made.collector.player, model, count, 42, path, at_once=3)
     asyncio.run(rollouts.collect(TASKS))
     return made
 

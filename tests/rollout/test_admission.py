@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.records import TurnSample
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
@@ -27,7 +27,7 @@ def kept(made: Bench, *, expected: float, per_batch: int = BUDGET) -> Counter[Pl
 
     async def run() -> None:
         for index in range(BATCHES):
-            batch = await made.collector.collect(index, corridor_tasks(TASKS), Progress(), expected)
+            batch = await made.collector.collect(index, corridor_tasks(TASKS), TrainingPoint(), expected)
             buffer = SampleBuffer(max_lag=0)
             buffer.add(batch.samples, batch.discarded)
             drawn.update(place(sample) for sample in buffer.take(per_batch, version=0) or ())
@@ -59,7 +59,7 @@ def test_first_in_first_out_without_admission_keeps_the_first_tasks_alone() -> N
 
 def test_samples_of_a_batch_come_in_an_order_that_knows_neither_tasks_nor_turns() -> None:
     made = bench("actfirst", perfect, budget=100)
-    batch = asyncio.run(made.collector.collect(0, corridor_tasks(TASKS), Progress(), 28.0))
+    batch = asyncio.run(made.collector.collect(0, corridor_tasks(TASKS), TrainingPoint(), 28.0))
     places = [place(sample) for sample in batch.samples]
     assert len(set(places)) == 28
     assert places != sorted(places)
@@ -71,7 +71,7 @@ def test_what_is_still_buffered_is_not_generated_again() -> None:
     made = bench("actfirst", perfect, budget=20)
     for buffered, generated in ((0, 20), (12, 8), (30, 0)):
         batch = asyncio.run(
-            made.collector.collect(0, corridor_tasks(TASKS), Progress(), 0.0, buffered=buffered)
+            made.collector.collect(0, corridor_tasks(TASKS), TrainingPoint(), 0.0, buffered=buffered)
         )
         assert batch.stats.full_responses == len(batch.samples) == generated
 
@@ -86,7 +86,7 @@ def test_responses_generated_for_each_one_trained_on() -> None:
         for index in range(40):
             made.engine.version = version
             tasks = corridor_tasks(4 + (index * 7) % 5)
-            batch = await made.collector.collect(index, tasks, Progress(), expected, buffered=len(buffer))
+            batch = await made.collector.collect(index, tasks, TrainingPoint(), expected, buffered=len(buffer))
             seen = float(batch.stats.contexts)
             expected = 0.5 * (expected + seen) if expected else seen
             buffer.add(batch.samples, batch.discarded, batch.stats.full_tokens)
@@ -108,7 +108,7 @@ def test_overlapping_batches_generate_no_more_than_that_either() -> None:
 
     async def collect(index: int, left: int) -> RolloutBatch:
         tasks = corridor_tasks(4 + (index * 7) % 5)
-        return await made.collector.collect(index, tasks, Progress(), expected, buffered=left)
+        return await made.collector.collect(index, tasks, TrainingPoint(), expected, buffered=left)
 
     async def run() -> None:
         nonlocal version, expected

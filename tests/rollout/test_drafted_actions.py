@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from tests.support.collecting import GENERATION, bench, corridor_tasks, encoder, perfect, right_action
 from tests.support.scripted import Request
 
@@ -14,7 +14,7 @@ PLAIN = GENERATION.model_copy(update={"drafts": False})
 
 def requests(method: str, drafts: bool) -> list[Request]:
     made = bench(method, perfect, generation=DRAFTED if drafts else PLAIN)
-    asyncio.run(made.collector.collect(0, corridor_tasks(4), Progress()))
+    asyncio.run(made.collector.collect(0, corridor_tasks(4), TrainingPoint()))
     return made.engine.requests
 
 

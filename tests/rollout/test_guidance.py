@@ -8,7 +8,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.records import ActionSource, Verdict
 from actfirst.rollout.alignment_counts import count_alignment
 from actfirst.rollout.collect import RolloutBatch
@@ -18,7 +18,7 @@ from tests.support.toy_world import CorridorReferences
 
 
 def collect(made: Bench, count: int = 4, index: int = 0) -> RolloutBatch:
-    return asyncio.run(made.collector.collect(index, corridor_tasks(count), Progress()))
+    return asyncio.run(made.collector.collect(index, corridor_tasks(count), TrainingPoint()))
 
 
 def step_of(request: Request) -> int:
@@ -39,7 +39,7 @@ def test_a_perfect_student_follows_its_references_to_the_end() -> None:
 def test_no_reference_observation_outside_inverse_dynamics_and_no_reference_action_anywhere() -> None:
     made = bench("actfirst", perfect)
     tasks = corridor_tasks(8)
-    asyncio.run(made.collector.collect(0, tasks, Progress()))
+    asyncio.run(made.collector.collect(0, tasks, TrainingPoint()))
     rooms = {task.id: CorridorReferences().get(task) for task in tasks}
     assert all(reference is not None for reference in rooms.values())
     inverse = [request for request in made.engine.requests if request.is_inverse_dynamics]
@@ -77,7 +77,7 @@ def test_an_invalid_proposal_leads_to_one_next_action_request_on_the_unchanged_c
         return perfect(request)
 
     made = bench("actfirst", script)
-    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[2:3], Progress()))
+    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[2:3], TrainingPoint()))
     (episode,) = batch.episodes
     second = episode.turns[1]
     assert second.verdict is Verdict.INVALID_PROPOSAL
@@ -97,7 +97,7 @@ def test_without_fallback_the_rollout_ends_at_the_first_failed_check() -> None:
         "<action>go west</action>" if request.is_fast and "'go west'" in request.text else perfect(request)
     )
     made = bench("actfirst-no-fallback", wander)
-    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[3:4], Progress()))
+    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[3:4], TrainingPoint()))
     (episode,) = batch.episodes
     assert [turn.verdict for turn in episode.turns] == [Verdict.ALIGNED, Verdict.DIVERGED]
     assert [sample.turn for sample in batch.samples] == [1, 2]  # the rollout ended: there is no third turn
@@ -140,7 +140,7 @@ def test_guidance_never_comes_back(answers: list[str], place: int) -> None:
         return f"<action>{action}</action>" if action else "no idea, sorry"
 
     made = bench("actfirst", script)
-    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[place : place + 1], Progress()))
+    batch = asyncio.run(made.collector.collect(0, corridor_tasks(4)[place : place + 1], TrainingPoint()))
     (episode,) = batch.episodes
     verdicts = [turn.verdict for turn in episode.turns]
     broken = next((n for n, verdict in enumerate(verdicts) if verdict is not Verdict.ALIGNED), len(verdicts))

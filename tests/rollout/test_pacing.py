@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from actfirst.engines.base import EngineStats
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.records import ActionSource
 from actfirst.rollout.pacing import Load, Pacer
 from tests.support.collecting import bench, corridor_tasks, perfect
@@ -75,7 +75,7 @@ def test_a_paced_collector_acts_by_its_full_responses_where_the_cap_is_too_small
     made = bench("actfirst", perfect)
     monkeypatch.setattr(made.engine, "stats", lambda: NOTHING, raising=False)
     collector = replace(made.collector, pacer=taught(cap, 1.0, 8.0))
-    batch = asyncio.run(collector.collect(0, corridor_tasks(8), Progress(), 28.0))
+    batch = asyncio.run(collector.collect(0, corridor_tasks(8), TrainingPoint(), 28.0))
     assert {turn.source for episode in batch.episodes for turn in episode.turns} == {source}
     assert len(batch.samples) == batch.stats.contexts == 28
     assert (batch.stats.fast_requests == 0) is (source is ActionSource.THINK)

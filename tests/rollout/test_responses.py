@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 from actfirst.errors import EnvironmentFailure, TeacherError
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.records import Observation, Reference, Response, Task
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import GENERATION, Bench, bench, corridor_tasks, perfect
@@ -16,7 +16,7 @@ from tests.support.toy_world import CorridorEnvironment, CorridorReferences, Cor
 
 
 def collect(made: Bench, count: int = 8, index: int = 0, expected: float = 0.0) -> RolloutBatch:
-    return asyncio.run(made.collector.collect(index, corridor_tasks(count), Progress(), expected))
+    return asyncio.run(made.collector.collect(index, corridor_tasks(count), TrainingPoint(), expected))
 
 
 def test_inline_responses_are_the_ones_that_acted() -> None:
@@ -53,7 +53,7 @@ def test_admission_is_uniform_over_the_turns_visited() -> None:
     async def run() -> None:
         made = bench("actfirst", perfect, budget=5)
         for index in range(batches):
-            batch = await made.collector.collect(index, corridor_tasks(4), Progress(), 14.0)
+            batch = await made.collector.collect(index, corridor_tasks(4), TrainingPoint(), 14.0)
             drawn.update((int(sample.episode_id.split("-")[1]), sample.turn) for sample in batch.samples)
 
     asyncio.run(run())
@@ -73,7 +73,7 @@ def test_a_response_that_cannot_be_scored_is_discarded_with_a_reason_and_counted
 
     batch = collect(bench("actfirst", perfect, teacher=Flaky()))
     assert batch.discarded == {"not scored": 9}
-    assert batch.generated == len(batch.samples) + 9 == 28
+    assert batch.stats.full_responses == len(batch.samples) + 9 == 28
 
 
 def test_malformed_model_output_is_a_turn_not_a_crash() -> None:
@@ -102,7 +102,7 @@ def test_a_prompt_that_cannot_fit_is_recorded_on_its_episode_and_the_others_go_o
         errors = [episode.error for episode in batch.episodes]
         assert [error is not None for error in errors] == [False, True, False, False]
         assert "PromptTooLong" in str(errors[1])
-        assert batch.generated == len(batch.samples)
+        assert batch.stats.full_responses == len(batch.samples)
 
 
 def test_an_environment_that_raises_and_an_unknown_task_are_recorded_and_the_others_go_on() -> None:
@@ -118,8 +118,8 @@ def test_an_environment_that_raises_and_an_unknown_task_are_recorded_and_the_oth
 
     made = bench("actfirst", perfect, world=BrokenWorld())
     tasks = [*corridor_tasks(4), Task("elsewhere/1", "train", "x")]
-    made.collector.references.get = lambda task: None  # type: ignore[method-assign]
-    batch = asyncio.run(made.collector.collect(0, tasks, Progress()))
+    made.collector.player.references.get = lambda task: None  # type: ignore[method-assign]
+    batch = asyncio.run(made.collector.collect(0, tasks, TrainingPoint()))
     errors = [episode.error or "" for episode in batch.episodes]
     assert [bool(error) for error in errors] == [False, False, True, False, True]
     assert "simulator gone" in errors[2]
@@ -160,7 +160,7 @@ def test_a_reference_that_cannot_be_had_is_a_failure_of_its_episode_alone() -> N
 def test_the_same_task_twice_in_a_batch_is_rolled_out_with_different_seeds() -> None:
     made = bench("vanilla", perfect)
     task = corridor_tasks(1)[0]
-    asyncio.run(made.collector.collect(0, [task, task], Progress()))
+    asyncio.run(made.collector.collect(0, [task, task], TrainingPoint()))
     seeds = [request.sampling.seed for request in made.engine.requests]
     assert len(seeds) == len(set(seeds)) == 4
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from actfirst.config.sections import Generation
 from actfirst.environments.base import World
@@ -15,6 +16,7 @@ from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Task
 from actfirst.references.base import References
 from actfirst.rollout.collect import Collector
+from actfirst.rollout.play import Player
 from actfirst.rollout.responses import Scorer
 from tests.support.scripted import Request, Script, ScriptedEngine, ScriptedTeacher
 from tests.support.tiny_models import make_tiny_tokenizer
@@ -30,6 +32,10 @@ class Bench:
     engine: ScriptedEngine
     teacher: Scorer
     collector: Collector
+
+    def playing(self, **changes: Any) -> Collector:
+        """The collector with another player."""
+        return replace(self.collector, player=replace(self.collector.player, **changes))
 
 
 _ENCODER: list[PromptEncoder] = []
@@ -56,12 +62,14 @@ def bench(
     teacher = teacher or ScriptedTeacher()
     collector = Collector(
         method=METHODS[method],
-        policy=Policy(engine, encoder(), TEMPLATE_SETS["alfworld"], generation),
+        player=Player(
+            Policy(engine, encoder(), TEMPLATE_SETS["alfworld"], generation),
+            InlinePool(world),
+            RULES["alfworld"],
+            world.turn_limit,
+            references or CorridorReferences(),
+        ),
         teacher=teacher,
-        pool=InlinePool(world),
-        rules=RULES["alfworld"],
-        references=references or CorridorReferences(),
-        turn_limit=world.turn_limit,
         seed=7,
         budget=budget,
     )

@@ -6,32 +6,20 @@ import io
 
 from rich.console import Console
 
-from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
-from actfirst.methods.acting import EpisodeTools, Guided, Plan, Policy, Progress, ThinkThenAct
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.methods.acting import Acting, Guided, ThinkThenAct
 from actfirst.records import Episode
-from actfirst.rollout.episode import EpisodeKey, play
+from actfirst.rollout.play import EpisodeKey
 from actfirst.terminal.narrate import Narrated, reasoning, show_end
-from tests.support.collecting import GENERATION, encoder, perfect
-from tests.support.scripted import Request, Script, ScriptedEngine
-from tests.support.toy_world import CorridorReferences, CorridorWorld
+from tests.support.collecting import bench, corridor_tasks, perfect
+from tests.support.scripted import Request, Script
 
 WEST = "'go west'"  # as the admissible actions of a prompt list it
 
 
-async def watch(plan: Plan, script: Script, narrated: bool = True) -> tuple[Episode, str]:
-    world, rules = CorridorWorld(), RULES["alfworld"]
-    task = world.tasks("train")[1]
+async def watch(acting: Acting, script: Script, narrated: bool = True) -> tuple[Episode, str]:
     console = Console(file=io.StringIO(), width=140, color_system=None)
-    policy = Policy(ScriptedEngine(encoder(), script), encoder(), TEMPLATE_SETS["alfworld"], GENERATION)
-    reference = CorridorReferences().get(task) if plan.needs_reference else None
-    actor = plan.begin(EpisodeTools(policy, rules, reference, Progress()))
-    if narrated:
-        actor = Narrated(console, actor, rules)
-    async with InlinePool(world).lease() as environment:
-        key = EpisodeKey(0, 0, task, 1)
-        episode = await play(key, environment, actor, rules, world.turn_limit, reference=reference)
+    player, task = bench("vanilla", script).collector.player, corridor_tasks(2)[1]
+    episode = await player.play(EpisodeKey(0, 0, task, 1), Narrated(console, acting) if narrated else acting)
     show_end(console, episode)
     assert isinstance(console.file, io.StringIO)
     return episode, console.file.getvalue()

@@ -212,13 +212,13 @@ def _show_rollout(path: Path) -> None:
 
 
 def _show_quality(path: Path) -> None:
-    from actfirst.lab.quality import TITLES
     from actfirst.lab.results import read_quality
+    from actfirst.methods.strategies import Strategy
 
     rows = [
         [
             row.checkpoint,
-            TITLES[row.strategy],
+            Strategy(row.strategy).label,
             "–" if row.repeat is None else f"{row.repeat:.1f}",
             f"{row.per_100:.2f}",
             f"{row.turns:.2f}",

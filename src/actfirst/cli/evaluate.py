@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.acts import Act, plan_of
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.methods.strategies import Strategy
 
 _MEASUREMENTS = {
-    Act.DIRECT: "acts without reasoning",
-    Act.GUIDED: "acts without reasoning, towards the reference's next observation",
+    Strategy.DIRECT: "acts without reasoning",
+    Strategy.GUIDED: "acts without reasoning, towards the reference's next observation",
 }
 
 
@@ -35,7 +35,9 @@ def evaluate(
     splits: Annotated[str | None, typer.Option(help="Comma-separated, as in seen,unseen.")] = None,
     tasks: Annotated[int | None, typer.Option(min=0, help="Tasks per split; 0 for all.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")] = None,
-    act: Annotated[Act, typer.Option(help="direct and guided are for measurements only.")] = Act.THINK,
+    act: Annotated[
+        Strategy, typer.Option(help="direct and guided are for measurements only.")
+    ] = Strategy.THINK,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", help="Write the result to this file.", callback=check_result_file),
@@ -62,7 +64,7 @@ def evaluate(
     if act in _MEASUREMENTS:
         print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
     with _progress() as told:
-        result = asyncio.run(evaluate_model(config, folder, told, plan_of(act)))
+        result = asyncio.run(evaluate_model(config, folder, told, act))
     print_evaluation(Console(), result)
     if result.errors:
         print_note(f"{result.errors} episodes were cut short by an error and count as they stood")

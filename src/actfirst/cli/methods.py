@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 
-from actfirst.cli.console import print_table
+from actfirst.cli.console import print_note, print_table
 
 
 def methods() -> None:
-    """List the methods that `rollout.method` may name, and the four values that each consists of.
+    """List the methods that `rollout.method` may name, and the five values that each consists of.
 
     \b
     actfirst train pocket rollout.method=vanilla
     """
+    from actfirst.errors import ConfigError
     from actfirst.methods.table import METHODS, Method
 
     columns = [field.name for field in fields(Method)]
-    rows = [
-        [name, *(_words(getattr(method, column)) for column in columns)] for name, method in METHODS.items()
-    ]
+    rows = []
+    for name in METHODS:
+        try:
+            rows.append([name, *(_words(getattr(METHODS[name], column)) for column in columns)])
+        except ConfigError as error:  # another package's: the others are to be seen all the same
+            print_note(str(error))
     print_table(["method", *(column.replace("_", " ") for column in columns)], rows)
 
 

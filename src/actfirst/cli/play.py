@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.acts import Act, plan_of
+from actfirst.methods.strategies import Strategy
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from actfirst.config.sections import Config, ReferencesSection
-    from actfirst.records import Reference, Task
+    from actfirst.records import Task
+    from actfirst.references.base import References
     from actfirst.training.parts import Stage
 
 
@@ -33,8 +34,8 @@ def play(
     task: Annotated[str | None, typer.Option(help="A task's id, or a part of it that no other has.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the choice of task and of sampling.")] = None,
     act: Annotated[
-        Act, typer.Option(help="How the model acts: with reasoning, without, or guided.")
-    ] = Act.THINK,
+        Strategy, typer.Option(help="How the model acts: with reasoning, without, or guided.")
+    ] = Strategy.THINK,
 ) -> None:
     """Play a task yourself, or watch a model.
 
@@ -60,7 +61,7 @@ def play(
             environment,
             chosen,
             stage.world.turn_limit,
-            _reference(stage, config.references, chosen),
+            _references(stage, config.references).get(chosen),
         )
         environment.close()
         return
@@ -68,40 +69,32 @@ def play(
 
 
 async def _watch(
-    console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Act
+    console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Strategy
 ) -> None:
-    from actfirst.methods.acting import EpisodeTools, Progress
     from actfirst.models.folder import find_model
-    from actfirst.rollout.episode import EpisodeKey
-    from actfirst.rollout.episode import play as play_episode
+    from actfirst.rollout.play import EpisodeKey
     from actfirst.terminal.narrate import Narrated, show_end
     from actfirst.training.parts import open_encoder, open_engine
 
-    plan, folder = plan_of(act), find_model(model, "--model")
+    acting, folder = act.acting, find_model(model, "--model")
     engine = open_engine(config.engine, folder)
     try:
         policy = stage.policy(engine, open_encoder(folder), config.evaluation.generation)
-        reference = _reference(stage, config.references, task) if plan.needs_reference else None
-        actor = Narrated(
-            console, plan.begin(EpisodeTools(policy, stage.rules, reference, Progress())), stage.rules
-        )
+        player = stage.player(policy, 0, _references(stage, config.references))
         console.print(f"{model} plays {task.id}", style="bold", markup=False)
-        async with stage.pool.lease() as environment:
-            key = EpisodeKey(0, 0, task, seed)
-            limit = stage.world.turn_limit
-            episode = await play_episode(key, environment, actor, stage.rules, limit, reference=reference)
-        show_end(console, episode)
+        show_end(console, await player.play(EpisodeKey(0, 0, task, seed), Narrated(console, acting)))
     finally:
         await engine.close()
         await stage.pool.close()
 
 
-def _reference(stage: Stage, settings: ReferencesSection, task: Task) -> Reference | None:
-    """The reference of a task where the world has references."""
+def _references(stage: Stage, settings: ReferencesSection) -> References:
+    """The references of a world, or none where it has none."""
     from actfirst.errors import ConfigError
+    from actfirst.references.base import NoReferences
     from actfirst.training.parts import open_references
 
     try:
-        return open_references(stage, settings).get(task)
+        return open_references(stage, settings)
     except ConfigError:
-        return None
+        return NoReferences()

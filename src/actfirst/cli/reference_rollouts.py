@@ -27,21 +27,14 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 
     async def play(told: Callable[[int, int, str], None]) -> None:
-        from actfirst.evaluate.protocol import Evaluator
         from actfirst.training.parts import open_encoder, open_engine, open_stage
 
         stage, section = open_stage(config.environment, config.pool), config.evaluation
         engine = open_engine(config.engine, folder)
         try:
             policy = stage.policy(engine, open_encoder(folder), section.generation)
-            evaluator = Evaluator(
-                stage.pool,
-                stage.rules,
-                stage.world.turn_limit,
-                section.batch_tasks,
-                retries=config.pool.retries,
-            )
-            rollouts = TeacherRollouts(evaluator, policy, name, count, config.run.seed, path)
+            player = stage.player(policy, config.pool.retries)
+            rollouts = TeacherRollouts(player, name, count, config.run.seed, path, section.batch_tasks)
             await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
         finally:
             await engine.close()

@@ -1,6 +1,6 @@
 """Rules that span several sections of a configuration, and the names that only other packages know.
 
-Rules inside one section stand in `models.py`.
+Rules inside one section stand in `sections.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from actfirst.config.mistakes import NOT_GIVEN, Mistake, names, source_of
-from actfirst.config.sections import Config
+from pydantic import ValidationError
+
+from actfirst.config.mistakes import Mistake, from_validation, names, source_of
+from actfirst.config.schema import suggest
+from actfirst.config.sections import Config, MethodsSection, key_of
 
 
 def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mistake]:
@@ -65,15 +68,51 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
     return mistakes
 
 
-def method_mistakes(values: Mapping[str, object], origins: Mapping[str, str]) -> list[Mistake]:
+def method_mistakes(tables: Mapping[str, object], origins: Mapping[str, str]) -> list[Mistake]:
     """An unknown method. Looks at the unvalidated tables, so that it is reported beside all other mistakes."""
     from actfirst.methods.table import METHODS  # late: it loads all ways of acting
 
-    rollout = values.get("rollout")
-    method = rollout.get("method", NOT_GIVEN) if isinstance(rollout, Mapping) else NOT_GIVEN
-    if not isinstance(method, str) or method in METHODS:
+    method = _method(tables)
+    if method is None or method in METHODS:
         return []
     close = difflib.get_close_matches(method, METHODS, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     key = "rollout.method"
     return [Mistake(key, method, f"{hint}must be one of {names(METHODS)}", source_of(key, origins))]
+
+
+def method_constants(tables: Mapping[str, object], origins: Mapping[str, str]) -> tuple[object, list[Mistake]]:
+    """The table `methods`, with the constants of methods of other packages as the sections that these bring.
+
+    A package is loaded only if the recipe names its method, as the run's own or by one of its constants.
+    """
+    from actfirst.methods.table import METHODS, Method, row_of
+
+    given = tables.get("methods", {})
+    if not isinstance(given, Mapping):
+        return given, []
+    methods = {key_of(name): name for name in METHODS}
+    own = key_of(_method(tables) or "")
+    found = {name: values for name, values in given.items() if name in MethodsSection.model_fields}
+    asked = [*given, own] if own in methods else [*given]
+    mistakes: list[Mistake] = []
+    for name in (name for name in dict.fromkeys(asked) if name not in MethodsSection.model_fields):
+        key, values = f"methods.{name}", given.get(name, {})
+        if name not in methods:
+            remedy = f"there is no such key; {suggest(key, MethodsSection)}"
+            mistakes.append(Mistake(key, values, remedy, source_of(key, origins)))
+        elif not isinstance(row := row_of(methods[name]), Method):
+            try:
+                found[name] = row.constants.model_validate(values)
+            except ValidationError as error:
+                mistakes += from_validation(error, origins, row.constants, key)
+        elif name in given:
+            remedy = f"the method {methods[name]} has no constants; leave it out"
+            mistakes.append(Mistake(key, values, remedy, source_of(key, origins)))
+    return found, mistakes
+
+
+def _method(tables: Mapping[str, object]) -> str | None:
+    rollout = tables.get("rollout")
+    method = rollout.get("method") if isinstance(rollout, Mapping) else None
+    return method if isinstance(method, str) else None

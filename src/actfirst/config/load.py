@@ -15,7 +15,7 @@ from typing import cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from actfirst.config.checks import combination_mistakes, method_mistakes
+from actfirst.config.checks import combination_mistakes, method_constants, method_mistakes
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, config_error, from_validation
 from actfirst.config.recipe_files import Layer, read_layers
 from actfirst.config.schema import KIND, tables_of_kinds
@@ -33,9 +33,12 @@ def resolve(recipe: str | Path, overrides: Sequence[str] = ()) -> Config:
     layers = read_layers(recipe)
     command_line, mistakes = parse_overrides(overrides)
     values, origins = merge([*layers, command_line])
-    mistakes += method_mistakes(values, origins)
+    tables = cast("Tables", _tuples(values))
+    mistakes += method_mistakes(tables, origins)
+    constants, wrong = method_constants(tables, origins)
+    mistakes += wrong
     try:
-        config = Config.model_validate(_tuples(values))
+        config = Config.model_validate({**tables, "methods": constants})
     except ValidationError as error:
         raise config_error(recipe, mistakes + from_validation(error, origins)) from None
     mistakes += combination_mistakes(config, origins)
@@ -162,12 +165,11 @@ def _leaves(tables: Mapping[str, object], prefix: str) -> Iterator[tuple[str, ob
 
 def _lines(section: Section, path: str) -> Iterator[str]:
     fields: dict[str, FieldInfo] = type(section).model_fields
-    entries = [(name, field, getattr(section, name)) for name, field in fields.items()]
-    for name, field, value in entries:
+    for name, value in section:
         if not isinstance(value, Section):
-            comment = f"  # {field.description}" if field.description else ""
-            yield f"{name} = {_toml_value(value)}{comment}"
-    for name, _, value in entries:
+            meaning = fields[name].description
+            yield f"{name} = {_toml_value(value)}{f'  # {meaning}' if meaning else ''}"
+    for name, value in section:
         if isinstance(value, Section):
             yield ""
             yield f"[{path}{name}]"

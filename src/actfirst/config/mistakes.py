@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from actfirst.config.schema import KIND, Place, kinds, locate, suggest, wanted, wanted_item
+from actfirst.config.sections import Config, Section
 from actfirst.errors import ConfigError
 
 NOT_GIVEN: Final = object()
@@ -42,9 +43,11 @@ def config_error(recipe: object, mistakes: Sequence[Mistake]) -> ConfigError:
     return ConfigError("\n".join([f"{head} in the configuration of {recipe}", *(f"  - {m}" for m in mistakes)]))
 
 
-def from_validation(error: ValidationError, origins: Mapping[str, str]) -> list[Mistake]:
-    """Pydantic's findings in our words. `origins` says which source set each dotted key."""
-    return [_mistake(finding, origins) for finding in error.errors(include_url=False)]
+def from_validation(
+    error: ValidationError, origins: Mapping[str, str], root: type[Section] = Config, key: str = ""
+) -> list[Mistake]:
+    """Pydantic's findings in our words. `origins` says which source set each dotted key; `root` stands at `key`."""
+    return [_mistake(f, locate(f["loc"], root, key), origins) for f in error.errors(include_url=False)]
 
 
 def source_of(key: str, origins: Mapping[str, str]) -> str:
@@ -67,8 +70,7 @@ def names(values: Iterable[str]) -> str:
     return ", ".join(f'"{value}"' for value in values)
 
 
-def _mistake(finding: ErrorDetails, origins: Mapping[str, str]) -> Mistake:
-    place = locate(finding["loc"])
+def _mistake(finding: ErrorDetails, place: Place, origins: Mapping[str, str]) -> Mistake:
     source = source_of(place.key, origins)
     given: object = finding["input"]
     match finding["type"]:

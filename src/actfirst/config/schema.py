@@ -38,11 +38,11 @@ class Place:
     field: FieldInfo | None
 
 
-def locate(location: Sequence[str | int]) -> Place:
-    """The place of a pydantic error location. A union's tag is part of the location but not of the key."""
-    key = ""
+def locate(location: Sequence[str | int], root: type[Section] = Config, key: str = "") -> Place:
+    """The place of a pydantic error location in `root`, which stands at `key`. A union's tag is part of the location
+    but not of the key."""
     section: type[Section] | None = None
-    choices: list[type[Section]] = [Config]
+    choices: list[type[Section]] = [root]
     field: FieldInfo | None = None
     for part in location:
         if isinstance(part, int):

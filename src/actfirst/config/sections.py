@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, SerializeAsAny, Tag, model_validator
 
 from actfirst.environments.entry_points import installed_environments
 
@@ -242,11 +242,27 @@ class TurnOpdSection(Section):
 
 
 class MethodsSection(Section):
-    """Constants of single methods; a run uses those of its own method only."""
+    """Constants of single methods; a run uses those of its own method only.
+
+    Methods of other packages bring sections of their own, which `checks.py` finds.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, SerializeAsAny[Section]]
 
     tcod_f2b: GrowthSection = GrowthSection()
     tcod_b2f: GrowthSection = GrowthSection(every=5)
     turnopd_style: TurnOpdSection = TurnOpdSection()
+
+    def of(self, method: str) -> Section | None:
+        """The constants of a method, if there are any here."""
+        found: dict[str, Section] = dict(self)
+        return found.get(key_of(method))
+
+
+def key_of(method: str) -> str:
+    """The key of a method's constants in a recipe."""
+    return method.replace("-", "_")
 
 
 class ReferencesSection(Section):

@@ -9,23 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actfirst.config.sections import Config
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
+from actfirst.evaluate.protocol import choose_tasks, evaluate
 from actfirst.evaluate.results import Evaluation
-from actfirst.methods.acting import Plan, ThinkThenAct
+from actfirst.methods.strategies import Strategy
 from actfirst.records import Episode
-from actfirst.references.base import NoReferences
 from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 
 async def evaluate_model(
-    config: Config, model: Path, told: Callable[[int, int], None], plan: Plan | None = None
+    config: Config, model: Path, told: Callable[[int, int], None], strategy: Strategy = Strategy.THINK
 ) -> Evaluation:
-    """Play the chosen tasks once per seed; `told` hears of episodes done and of all. Another `plan` than
+    """Play the chosen tasks once per seed; `told` hears of episodes done and of all. Another strategy than
     think-then-act is a measurement, not the protocol."""
-    section, acting = config.evaluation, plan or ThinkThenAct()
+    section, acting = config.evaluation, strategy.acting
     stage = open_stage(config.environment, config.pool)
     chosen = choose_tasks(stage.world, section.splits or stage.world.splits(), section.tasks_per_split)
-    references = open_references(stage, config.references) if acting.needs_reference else NoReferences()
+    references = open_references(stage, config.references) if acting.needs_reference else None
     engine = open_engine(config.engine, model)
     done = 0
 
@@ -36,11 +35,8 @@ async def evaluate_model(
 
     try:
         policy = stage.policy(engine, open_encoder(model), section.generation)
-        limit = stage.world.turn_limit
-        evaluator = Evaluator(
-            stage.pool, stage.rules, limit, section.batch_tasks, acting, references, config.pool.retries
-        )
-        return await evaluator.evaluate(policy, chosen, section.seeds, count)
+        player = stage.player(policy, config.pool.retries, references)
+        return await evaluate(player, chosen, section.seeds, section.batch_tasks, count, acting)
     finally:
         await engine.close()
         await stage.pool.close()

@@ -266,6 +266,6 @@ def _sample() -> TurnSample:
         token_ids=tokens,
         mask=(1,) * len(tokens),
         behaviour_logprobs=(-5.0,) * len(tokens),
-        teacher_logprobs=(-1.0,) * len(tokens),
+        advantages=(4.0,) * len(tokens),
         version=0,
     )

@@ -11,31 +11,21 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from actfirst.lab.repetition import Step, exactly_valid, repetitions, share_with_repetition
-from actfirst.methods.acting import EpisodeTools, Guided, Move, NextAction, Plan, Policy, Progress, ThinkThenAct
+from actfirst.methods.acting import Acting, Move
 from actfirst.records import Episode, Task, TurnContext
-from actfirst.references.base import References
-from actfirst.rollout.attempts import play_leased
-from actfirst.rollout.episode import EpisodeKey
+from actfirst.rollout.play import ContextSink, EpisodeKey, Player
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
-from actfirst.training.parts import Stage
-
-STRATEGIES: dict[str, Plan] = {
-    "think": ThinkThenAct(),
-    "direct": NextAction(),
-    "guided": Guided(then=NextAction()),
-}
-TITLES = {"think": "Think-then-act", "direct": "Direct action", "guided": "Guided action"}
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """One trajectory. `repeated` lists its repetitions (None: the environment cannot tell states apart)."""
 
-    task_id: str
+    task: str
     kind: str
     success: bool
     turns: int
@@ -44,15 +34,7 @@ class Played:
     error: str | None
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "task": self.task_id,
-            "kind": self.kind,
-            "success": self.success,
-            "turns": self.turns,
-            "valid": self.valid,
-            "repeated": None if self.repeated is None else list(self.repeated),
-            "error": self.error,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +49,14 @@ class Quality:
     valid: float
 
     def to_json(self) -> dict[str, object]:
-        return {
-            "tasks": self.tasks,
-            "repeat": self.repeat,
-            "yield": self.per_100,
-            "turns": self.turns,
-            "success": self.success,
-            "valid": self.valid,
-        }
+        return {"yield" if key == "per_100" else key: value for key, value in asdict(self).items()}
 
 
-class _Watching:
+class _Watching(ContextSink):
     """Notes for every move whether it was valid as this measurement takes it."""
 
     def __init__(self) -> None:
         self.valid: list[bool] = []
-
-    def visited(self, key: EpisodeKey, context: TurnContext) -> None: ...
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         self.valid.append(exactly_valid(move.action, context.observation))
@@ -106,36 +79,16 @@ def summarise(played: Sequence[Played]) -> Quality:
 
 
 async def play_all(
-    stage: Stage,
-    policy: Policy,
-    references: References,
-    tasks: Sequence[Task],
-    strategy: str,
-    *,
-    seed: int,
-    at_once: int,
-    retries: int,
-    told: Callable[[], None],
+    player: Player, acting: Acting, tasks: Sequence[Task], seed: int, at_once: int, told: Callable[[], None]
 ) -> list[Played]:
-    """Every task once with one strategy. The seed of a turn does not depend on the strategy."""
-    plan, gate = STRATEGIES[strategy], asyncio.Semaphore(at_once)
+    """Every task once. The seed of a turn does not depend on the way of acting."""
+    gate = asyncio.Semaphore(at_once)
 
     async def one(place: int, task: Task) -> Played:
-        key = EpisodeKey(0, place, task, derive_seed(seed, task.id))
-        reference = references.get(task) if plan.needs_reference else None
-        tools = EpisodeTools(policy, stage.rules, reference, Progress())
         watching = _Watching()
         async with gate:
-            episode = await play_leased(
-                key,
-                stage.pool,
-                lambda: plan.begin(tools),
-                stage.rules,
-                stage.world.turn_limit,
-                retries=retries,
-                sink=watching,
-                reference=reference,
-            )
+            key = EpisodeKey(0, place, task, derive_seed(seed, task.id))
+            episode = await player.play(key, acting, watching)
         told()
         return describe(episode, watching.valid)
 
@@ -152,7 +105,7 @@ def describe(episode: Episode, valid: Sequence[bool]) -> Played:
     ]
     found = repetitions(texts[0], steps)
     return Played(
-        task_id=episode.task.id,
+        task=episode.task.id,
         kind=episode.task.kind,
         success=bool(episode.final and episode.final.success),
         turns=len(episode.turns),

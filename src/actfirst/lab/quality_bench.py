@@ -15,7 +15,8 @@ from actfirst.config.sections import Config
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
-from actfirst.lab.quality import STRATEGIES, play_all, summarise
+from actfirst.lab.quality import play_all, summarise
+from actfirst.methods.strategies import Strategy
 from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 Told = Callable[[str, int, int], None]
@@ -50,14 +51,14 @@ def measure(
     """Play all strategies from all checkpoints and store the result in `out`."""
     done = _read(out, recipe, workload)
     for checkpoint in checkpoints:
-        for strategy in STRATEGIES:
+        for strategy in Strategy:
             if not any((row["checkpoint"], row["strategy"]) == (checkpoint.name, strategy) for row in done):
                 done.append(asyncio.run(_one(config, checkpoint, strategy, workload, told)))
                 stored.store(out, stored.BENCH_QUALITY, _fields(recipe, workload, done))
 
 
 async def _one(
-    config: Config, checkpoint: FrozenCheckpoint, strategy: str, workload: Workload, told: Told
+    config: Config, checkpoint: FrozenCheckpoint, strategy: Strategy, workload: Workload, told: Told
 ) -> dict[str, object]:
     stage = open_stage(config.environment, config.pool)
     engine = open_engine(config.engine, checkpoint.model)
@@ -71,24 +72,16 @@ async def _one(
             count += 1
             told(f"{strategy} from {checkpoint.name}", count, len(tasks))
 
-        played = await play_all(
-            stage,
-            policy,
-            open_references(stage, config.references),
-            tasks,
-            strategy,
-            seed=workload.seed,
-            at_once=config.evaluation.batch_tasks,
-            retries=config.pool.retries,
-            told=one_more,
-        )
+        player = stage.player(policy, config.pool.retries, open_references(stage, config.references))
+        at_once = config.evaluation.batch_tasks
+        played = await play_all(player, strategy.acting, tasks, workload.seed, at_once, one_more)
     finally:
         await engine.close()
         await stage.pool.close()
     return {
         "checkpoint": checkpoint.name,
         "update": checkpoint.update,
-        "strategy": strategy,
+        "strategy": strategy.value,
         **summarise(played).to_json(),
         "episodes": [one.to_json() for one in played],
     }

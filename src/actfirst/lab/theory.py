@@ -1,14 +1,17 @@
-"""The paper's rollout theory as functions: what acting first can gain, and what limited concurrency leaves of it.
+"""The paper's rollout theory: what acting first can gain, and what limited concurrency leaves of it.
 
-Implements Proposition 1 (idealized speedup, its limit and bounds) and the appendix "Finite-Concurrency Constraints".
+Implements Proposition 1 (idealized speedup, its limit and bounds) and the appendix "Finite-Concurrency Constraints",
+whose bounds are those of `rollout.pacing`.
 Latencies are those of single requests, prefill and decoding, in any unit. Nothing here measures anything.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from actfirst.errors import ConfigError
+from actfirst.rollout.pacing import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +28,15 @@ class Latencies:
                 "where an action takes longer than a response, acting first cannot help"
             )
 
-    @property
-    def ratio(self) -> float:
-        return self.full / self.fast
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Everything the theory says of one setting. `limited` is the bound of the speedup under the cap."""
+    """Everything the theory says of one setting.
+
+    Without a cap: `vanilla_seconds` is T l_full, `actfirst_seconds` (T - 1) l_fast + l_full, `ideal` the speedup of
+    Proposition 1 and `limit` what it tends to. Under the cap: `bound_seconds` is the least time of acting first and
+    `limited` the bound of the speedup; there is none below `needed_cap`, if vanilla runs at its ideal pace.
+    """
 
     turns: int
     tasks: int
@@ -51,49 +55,21 @@ class Prediction:
         return self.cap is None or self.cap > self.needed_cap
 
 
-def vanilla_seconds(turns: int, latencies: Latencies) -> float:
-    """T l_full: each turn waits for a full response."""
-    return turns * latencies.full
-
-
-def actfirst_seconds(turns: int, latencies: Latencies) -> float:
-    """(T - 1) l_fast + l_full: only fast actions are waited for, and the last response at the end."""
-    return (turns - 1) * latencies.fast + latencies.full
-
-
-def ideal_speedup(turns: int, latencies: Latencies) -> float:
-    """S_ideal(T), Proposition 1; between 1 and min(T, l_full / l_fast)."""
-    return vanilla_seconds(turns, latencies) / actfirst_seconds(turns, latencies)
-
-
-def finite_seconds(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> float:
-    """The least time that ActFirst needs for a batch: by dependency and, under a cap, by concurrency."""
-    dependency = actfirst_seconds(turns, latencies)
-    if cap is None:
-        return dependency
-    return max(dependency, tasks * turns * (latencies.fast + latencies.full) / cap)
-
-
-def needed_cap(tasks: int, latencies: Latencies) -> float:
-    """N (1 + l_fast / l_full): a speedup above 1 needs a cap above this, if vanilla runs at its ideal pace."""
-    return tasks * (1.0 + latencies.fast / latencies.full)
-
-
 def predict(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> Prediction:
     """All of it for `tasks` tasks of `turns` turns; `cap` None means no limit on concurrency."""
     if turns < 1 or tasks < 1 or (cap is not None and cap < 1):
         raise ConfigError(f"turns ({turns}), tasks ({tasks}) and the cap ({cap}) must be at least 1")
-    base = vanilla_seconds(turns, latencies)
-    bound = finite_seconds(turns, tasks, cap, latencies)
+    load = Load(tasks, turns, tasks * turns, cap or math.inf, latencies.fast, latencies.full)
+    vanilla = turns * latencies.full
     return Prediction(
         turns=turns,
         tasks=tasks,
         cap=cap,
-        vanilla_seconds=base,
-        actfirst_seconds=actfirst_seconds(turns, latencies),
-        ideal=ideal_speedup(turns, latencies),
-        limit=latencies.ratio,
-        bound_seconds=bound,
-        limited=base / bound,
-        needed_cap=needed_cap(tasks, latencies),
+        vanilla_seconds=vanilla,
+        actfirst_seconds=load.chain,
+        ideal=vanilla / load.chain,
+        limit=latencies.full / latencies.fast,
+        bound_seconds=load.overlapped,
+        limited=vanilla / load.overlapped,
+        needed_cap=tasks * (1.0 + latencies.fast / latencies.full),
     )

@@ -1,9 +1,9 @@
-"""The sampled reverse-KL surrogate as pure functions on tensors.
+"""The policy-gradient surrogate as pure functions on tensors.
 
-Paper, appendix "OPD Optimization": token advantage, bounded ratio, dual-clipped PPO token loss and
-seq-mean-token-mean aggregation. Tensors ending in `_N` hold one value per supervised token of any number of
-responses: inserted tokens (mask 0) and padding are left out before they get here, so they count in no loss and
-no normaliser. Nothing here knows a model or a batch layout.
+Paper, appendix "OPD Optimization": bounded ratio, dual-clipped PPO token loss and seq-mean-token-mean aggregation.
+Tensors ending in `_N` hold one value per supervised token of any number of responses: inserted tokens (mask 0) and
+padding are left out before they get here, so they count in no loss and no normaliser. Nothing here knows a model, a
+batch layout, or where advantages come from.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LossStats:
 
     loss: float = 0.0
     tokens: int = 0
-    reverse_kl: float = 0.0
+    advantage: float = 0.0
     clipped: int = 0
     dual_clipped: int = 0
     ratio: float = 0.0
@@ -41,18 +41,13 @@ class LossStats:
         return LossStats(
             self.loss + other.loss,
             self.tokens + other.tokens,
-            self.reverse_kl + other.reverse_kl,
+            self.advantage + other.advantage,
             self.clipped + other.clipped,
             self.dual_clipped + other.dual_clipped,
             self.ratio + other.ratio,
             min(self.ratio_min, other.ratio_min),
             max(self.ratio_max, other.ratio_max),
         )
-
-
-def token_advantage(teacher_N: Tensor, behaviour_N: Tensor) -> Tensor:
-    """A = log pi_teacher - log pi_behaviour, a constant of the update."""
-    return (teacher_N - behaviour_N).detach()
 
 
 def bounded_ratio(logp_N: Tensor, behaviour_N: Tensor, config: LossConfig) -> Tensor:
@@ -78,10 +73,9 @@ def response_share(supervised: int, weight: float, responses: int, config: LossC
 
 
 def surrogate_loss(
-    logp_N: Tensor, behaviour_N: Tensor, teacher_N: Tensor, share_N: Tensor, config: LossConfig
+    logp_N: Tensor, behaviour_N: Tensor, advantage_N: Tensor, share_N: Tensor, config: LossConfig
 ) -> tuple[Tensor, LossStats]:
     """The part of L_sur that these tokens contribute, and its statistics."""
-    advantage_N = token_advantage(teacher_N, behaviour_N)
     ratio_N = bounded_ratio(logp_N, behaviour_N, config)
     loss = (share_N * token_loss(ratio_N, advantage_N, config)).sum()
     return loss, _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
@@ -95,7 +89,7 @@ def _statistics(loss: Tensor, ratio_N: Tensor, advantage_N: Tensor, config: Loss
     return LossStats(
         loss=float(loss),
         tokens=ratio_N.numel(),
-        reverse_kl=-float(advantage_N.double().sum()),
+        advantage=float(advantage_N.double().sum()),
         clipped=int(ppo_clips_N.sum()),
         dual_clipped=int(dual_clips_N.sum()),
         ratio=float(ratio_N.double().sum()),

@@ -52,7 +52,7 @@ class Layout:
     query_P: Tensor
     target_N: Tensor
     behaviour_N: Tensor
-    teacher_N: Tensor
+    advantage_N: Tensor
     share_N: Tensor
 
 
@@ -111,7 +111,7 @@ def lay_out(
         query_P=indices(query_P),
         target_N=indices(np.concatenate([np.asarray(s.token_ids)[j] for s, j in zip(samples, kept)])),
         behaviour_N=stream([s.behaviour_logprobs for s in samples]),
-        teacher_N=stream([s.teacher_logprobs for s in samples]),
+        advantage_N=stream([s.advantages for s in samples]),
         share_N=indices(np.repeat(shares, [len(j) for j in kept]).astype(np.float32)),
     )
 

@@ -45,14 +45,14 @@ def _fault(sample: TurnSample, vocabulary: int) -> str | None:
         return f"a token id lies outside the vocabulary of {vocabulary}"
     if not math.isfinite(sample.weight):
         return "the weight is not finite"
-    for name, stream in (("behaviour", sample.behaviour_logprobs), ("teacher", sample.teacher_logprobs)):
+    for name, stream in (("behaviour log-prob", sample.behaviour_logprobs), ("advantage", sample.advantages)):
         if not all(math.isfinite(value) for value, kept in zip(stream, sample.mask) if kept):
-            return f"a {name} log-prob of a supervised token is not finite"
+            return f"the {name} of a supervised token is not finite"
     return None
 
 
 def _equally_long(sample: TurnSample) -> bool:
-    streams = (sample.mask, sample.behaviour_logprobs, sample.teacher_logprobs)
+    streams = (sample.mask, sample.behaviour_logprobs, sample.advantages)
     return all(len(stream) == len(sample.token_ids) for stream in streams)
 
 
@@ -73,7 +73,7 @@ def save_samples(path: Path, samples: Sequence[TurnSample]) -> None:
         "token_ids": _integers(i for s in samples for i in s.token_ids),
         "mask": _integers(i for s in samples for i in s.mask),
         "behaviour_logprobs": _floats(x for s in samples for x in s.behaviour_logprobs),
-        "teacher_logprobs": _floats(x for s in samples for x in s.teacher_logprobs),
+        "advantages": _floats(x for s in samples for x in s.advantages),
     }
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
@@ -104,7 +104,7 @@ def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
             token_ids=tuple(arrays["token_ids"][response].tolist()),
             mask=tuple(arrays["mask"][response].tolist()),
             behaviour_logprobs=tuple(arrays["behaviour_logprobs"][response].tolist()),
-            teacher_logprobs=tuple(arrays["teacher_logprobs"][response].tolist()),
+            advantages=tuple(arrays["advantages"][response].tolist()),
             version=int(arrays["version"][row]),
             weight=float(arrays["weight"][row]),
         )

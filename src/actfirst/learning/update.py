@@ -121,7 +121,7 @@ class Learner:
         tokens = sum(len(sample.prompt_ids) + len(sample.token_ids) for sample in samples)
         return UpdateStats(
             loss=sums.loss,
-            reverse_kl=sums.reverse_kl / max(sums.tokens, 1),
+            advantage=sums.advantage / max(sums.tokens, 1),
             grad_norm=norm,
             clip_fraction=sums.clipped / max(sums.tokens, 1),
             tokens=tokens,
@@ -231,11 +231,11 @@ class Learner:
         with self._autocast():
             state_NH = self._states(layout)
         leaf_NH = state_NH.detach().requires_grad_()
-        streams = (leaf_NH, layout.target_N, layout.behaviour_N, layout.teacher_N, layout.share_N)
-        for state, target, behaviour, teacher, share in zip(*(torch.split(s, chunk) for s in streams)):
+        streams = (leaf_NH, layout.target_N, layout.behaviour_N, layout.advantage_N, layout.share_N)
+        for state, target, behaviour, advantage, share in zip(*(torch.split(s, chunk) for s in streams)):
             with self._autocast():
                 logp = logprobs(self._model, state, target)
-            loss, stats = surrogate_loss(logp, behaviour, teacher, share, self.options.loss)
+            loss, stats = surrogate_loss(logp, behaviour, advantage, share, self.options.loss)
             loss.backward()  # type: ignore[no-untyped-call]
             sums = sums + stats
         state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]

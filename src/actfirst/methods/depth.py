@@ -3,7 +3,7 @@
 `FullDepth` is what the paper's own methods use, `GrowingDepth` TCOD's front-to-back curriculum. `ProbedDepth` is a
 reconstruction of TurnOPD's adaptive depth: what is published of it are its ideas, not its constants.
 
-A rule is a value. What `ProbedDepth` has learnt is a value too (`Progress.probe`), carried from batch to batch by
+A rule is a value. What `ProbedDepth` has learnt is a value too (`TrainingPoint.probe`), carried from batch to batch by
 whoever runs them and stored with checkpoints.
 """
 
@@ -16,56 +16,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from actfirst.methods.acting.base import Counter, Probe, Progress
+from actfirst.methods.acting.base import Counter, Probe, TrainingPoint
 from actfirst.records import TurnSample
 
 
 class Depth(Protocol):
     """One depth rule."""
 
-    def limit(self, turn_limit: int, progress: Progress) -> int:
-        """The turns that rollouts of a batch may use; `progress` is how things stood when it began."""
+    def limit(self, turn_limit: int, point: TrainingPoint) -> int:
+        """The turns that rollouts of a batch may use; `point` is how things stood when it began."""
         ...
 
-    def learn(self, turn_limit: int, progress: Progress, samples: Sequence[TurnSample]) -> Probe | None:
-        """What is known of useful depths after a batch."""
-        ...
-
-
-class Unprobed:
-    """Base of rules that learn nothing."""
-
-    def learn(self, turn_limit: int, progress: Progress, samples: Sequence[TurnSample]) -> Probe | None:
+    def learn(self, turn_limit: int, point: TrainingPoint, samples: Sequence[TurnSample]) -> Probe | None:
+        """What is known of useful depths after a batch; None for a rule that learns nothing."""
         return None
 
 
 @dataclass(frozen=True)
-class FullDepth(Unprobed):
+class FullDepth(Depth):
     """Every rollout may use the environment's whole turn limit."""
 
-    def limit(self, turn_limit: int, progress: Progress) -> int:
+    def limit(self, turn_limit: int, point: TrainingPoint) -> int:
         return turn_limit
 
 
 @dataclass(frozen=True)
-class GrowingDepth(Unprobed):
+class GrowingDepth(Depth):
     """TCOD-F2B: k(n) = min(1 + floor(n / every), turn limit), n in steps of `counter`. The rollout just ends there."""
 
     every: int
     counter: Counter
 
-    def limit(self, turn_limit: int, progress: Progress) -> int:
-        return min(1 + progress.steps(self.counter) // self.every, turn_limit)
+    def limit(self, turn_limit: int, point: TrainingPoint) -> int:
+        return min(1 + point.steps(self.counter) // self.every, turn_limit)
 
 
 @dataclass(frozen=True)
-class ProbedDepth:
+class ProbedDepth(Depth):
     """TurnOPD-style: whole rollouts every `probe_every` updates say how many turns are worth playing in between.
 
     A probe is one rollout batch at full depth; it is trained on like any other. The utility of turn t is
     u_t = s_t max(mu_t, 0) / (sigma_t + epsilon), where s_t is the share of trajectories that reach it, and mu_t and
-    sigma_t are mean and deviation, over those trajectories, of the mean token KL (log pi_old - log pi_T) of its
-    response. The depth holds `share` of all utility, is smoothed over probes and never below `least`.
+    sigma_t are mean and deviation, over those trajectories, of minus the mean advantage of its response (the mean
+    token KL log pi_old - log pi_T). The depth holds `share` of all utility, is smoothed over probes and never below
+    `least`.
     """
 
     probe_every: int
@@ -74,21 +68,21 @@ class ProbedDepth:
     least: int
     epsilon: float
 
-    def limit(self, turn_limit: int, progress: Progress) -> int:
-        if progress.probe is None or self._probes(progress):
+    def limit(self, turn_limit: int, point: TrainingPoint) -> int:
+        if point.probe is None or self._probes(point):
             return turn_limit
-        return min(math.ceil(progress.probe.depth), turn_limit)
+        return min(math.ceil(point.probe.depth), turn_limit)
 
-    def learn(self, turn_limit: int, progress: Progress, samples: Sequence[TurnSample]) -> Probe | None:
-        if not self._probes(progress) or not samples:
-            return progress.probe
+    def learn(self, turn_limit: int, point: TrainingPoint, samples: Sequence[TurnSample]) -> Probe | None:
+        if not self._probes(point) or not samples:
+            return point.probe
         found = float(useful_depth(turn_utilities(samples, self.epsilon), self.share) or turn_limit)
-        if progress.probe is not None:
-            found = self.smoothing * found + (1.0 - self.smoothing) * progress.probe.depth
-        return Probe(progress.update, min(max(found, float(self.least)), float(turn_limit)))
+        if point.probe is not None:
+            found = self.smoothing * found + (1.0 - self.smoothing) * point.probe.depth
+        return Probe(point.update, min(max(found, float(self.least)), float(turn_limit)))
 
-    def _probes(self, progress: Progress) -> bool:
-        return progress.probe is None or progress.update - progress.probe.update >= self.probe_every
+    def _probes(self, point: TrainingPoint) -> bool:
+        return point.probe is None or point.update - point.probe.update >= self.probe_every
 
 
 def turn_utilities(samples: Sequence[TurnSample], epsilon: float) -> list[float]:
@@ -120,5 +114,4 @@ def useful_depth(utilities: Sequence[float], share: float) -> int | None:
 
 
 def _mean_kl(sample: TurnSample) -> float:
-    streams = zip(sample.behaviour_logprobs, sample.teacher_logprobs, sample.mask, strict=True)
-    return statistics.fmean(behaviour - teacher for behaviour, teacher, kept in streams if kept)
+    return -statistics.fmean(advantage for advantage, kept in zip(sample.advantages, sample.mask) if kept)

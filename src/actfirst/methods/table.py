@@ -1,26 +1,41 @@
-"""A method is four small values; this table is all there is to it.
+"""All methods by name. A method is one row of five small values.
 
-Adding a method is adding a row (docs/methods.md). No environment, no engine and no learner is named here.
+Rows come from three places: the table below, installed packages, and `register_method`. A package announces a row in
+its metadata, and it is loaded when it is asked for:
+
+    [project.entry-points."actfirst.methods"]
+    every-third = "their_package:EVERY_THIRD"
+
+A row is a `Method`, or a `Configured` one if a recipe may change its constants. No environment, no engine and no
+learner is named here (docs/methods.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
 
-from actfirst.config.sections import Config, MethodsSection
+from actfirst.config.sections import GrowthSection, MethodsSection, Section, TurnOpdSection
+from actfirst.errors import ConfigError
 from actfirst.methods.acting import (
+    Acting,
     BackToFront,
     Guided,
     NextAction,
-    Plan,
     ReplayReference,
     Stop,
     ThinkThenAct,
     first_fraction,
 )
 from actfirst.methods.depth import Depth, FullDepth, GrowingDepth, ProbedDepth
+from actfirst.methods.objective import Distillation, Objective
 from actfirst.methods.turn_weights import TokenToTurn, TurnWeights, Uniform
+
+GROUP = "actfirst.methods"
+Constants = TypeVar("Constants", bound=Section)
 
 
 class ResponseTiming(StrEnum):
@@ -32,54 +47,117 @@ class ResponseTiming(StrEnum):
 
 @dataclass(frozen=True)
 class Method:
-    """One row: who acts, how deep, when responses are generated, and how turns weigh in the loss."""
+    """One row: who acts, when responses are generated, how deep, how turns weigh in the loss, and the objective."""
 
     title: str
-    acting: Plan
+    acting: Acting
     responses: ResponseTiming
     depth: Depth = field(default_factory=FullDepth)
     turn_weights: TurnWeights = field(default_factory=Uniform)
+    objective: Objective = field(default_factory=Distillation)
 
 
-def table(constants: MethodsSection) -> dict[str, Method]:
-    """All methods, with the constants that a recipe may change."""
-    inline, deferred = ResponseTiming.INLINE, ResponseTiming.DEFERRED
-    f2b, b2f, turnopd = constants.tcod_f2b, constants.tcod_b2f, constants.turnopd_style
-    return {
-        "vanilla": Method("Vanilla OPD", ThinkThenAct(), inline),
-        "tcod-f2b": Method("TCOD-F2B", ThinkThenAct(), inline, GrowingDepth(f2b.every, f2b.counter)),
-        "tcod-b2f": Method(
-            "TCOD-B2F", ReplayReference(BackToFront(b2f.every, b2f.counter), then=ThinkThenAct()), inline
-        ),
-        "turnopd-style": Method(
-            "TurnOPD-style (reconstruction)",
-            ThinkThenAct(),
-            inline,
-            ProbedDepth(
-                turnopd.probe_every,
-                turnopd.share,
-                turnopd.smoothing,
-                turnopd.least_depth,
-                turnopd.epsilon,
-            ),
-            TokenToTurn(turnopd.warm),
-        ),
-        "actfirst": Method("ActFirst-OPD", Guided(then=NextAction()), deferred),
-        "actfirst-no-id": Method("ActFirst w/o inverse dynamics", NextAction(), deferred),
-        "actfirst-no-fallback": Method("ActFirst w/o NAP fallback", Guided(then=Stop()), deferred),
-        "replay-50": Method(
-            "Reference-prefix replay (50 %)",
-            ReplayReference(first_fraction(0.5), then=NextAction()),
-            deferred,
-        ),
-        "replay-100": Method("Reference-prefix replay (100 %)", ReplayReference(), deferred),
-    }
+@dataclass(frozen=True)
+class Configured(Generic[Constants]):
+    """A method with constants: a recipe sets `methods.<name>.<key>`, with `_` for `-` in the name."""
+
+    constants: type[Constants]
+    build: Callable[[Constants], Method]
 
 
-METHODS: dict[str, Method] = table(MethodsSection())
-"""The table with the default constants: names, titles, and what each method needs."""
+Row = Method | Configured[Any]
 
 
-def method_of(config: Config) -> Method:
-    """The method of a run, with the run's own constants."""
-    return table(config.methods)[config.rollout.method]
+def _f2b(constants: GrowthSection) -> Method:
+    depth = GrowingDepth(constants.every, constants.counter)
+    return Method("TCOD-F2B", ThinkThenAct(), ResponseTiming.INLINE, depth)
+
+
+def _b2f(constants: GrowthSection) -> Method:
+    prefix = BackToFront(constants.every, constants.counter)
+    return Method("TCOD-B2F", ReplayReference(prefix, then=ThinkThenAct()), ResponseTiming.INLINE)
+
+
+def _turnopd(constants: TurnOpdSection) -> Method:
+    depth = ProbedDepth(
+        constants.probe_every, constants.share, constants.smoothing, constants.least_depth, constants.epsilon
+    )
+    weights = TokenToTurn(constants.warm)
+    title = "TurnOPD-style (reconstruction)"
+    return Method(title, ThinkThenAct(), ResponseTiming.INLINE, depth, weights)
+
+
+_BUILT_IN: dict[str, Row] = {
+    "vanilla": Method("Vanilla OPD", ThinkThenAct(), ResponseTiming.INLINE),
+    "tcod-f2b": Configured(GrowthSection, _f2b),
+    "tcod-b2f": Configured(GrowthSection, _b2f),
+    "turnopd-style": Configured(TurnOpdSection, _turnopd),
+    "actfirst": Method("ActFirst-OPD", Guided(then=NextAction()), ResponseTiming.DEFERRED),
+    "actfirst-no-id": Method("ActFirst w/o inverse dynamics", NextAction(), ResponseTiming.DEFERRED),
+    "actfirst-no-fallback": Method("ActFirst w/o NAP fallback", Guided(then=Stop()), ResponseTiming.DEFERRED),
+    "replay-50": Method(
+        "Reference-prefix replay (50 %)",
+        ReplayReference(first_fraction(0.5), then=NextAction()),
+        ResponseTiming.DEFERRED,
+    ),
+    "replay-100": Method("Reference-prefix replay (100 %)", ReplayReference(), ResponseTiming.DEFERRED),
+}
+_REGISTERED: dict[str, Row] = {}
+
+
+def register_method(name: str, row: Row) -> None:
+    """Add a row for this process, as a notebook does. A second call with the same name replaces the first."""
+    if name in _BUILT_IN:
+        raise ConfigError(f"the method {name} is part of actfirst; register yours under another name")
+    _REGISTERED[name] = row
+
+
+def row_of(name: str) -> Row:
+    """The row of a method; KeyError where nobody has it."""
+    known = _BUILT_IN | _REGISTERED
+    return known[name] if name in known else _load(_installed()[name])
+
+
+def method_of(name: str, constants: MethodsSection) -> Method:
+    """A method with the constants of a run."""
+    row = row_of(name)
+    return row if isinstance(row, Method) else row.build(constants.of(name) or row.constants())
+
+
+class _Methods(Mapping[str, Method]):
+    """All methods, with their default constants."""
+
+    def __getitem__(self, name: str) -> Method:
+        return method_of(name, MethodsSection())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_names())
+
+    def __len__(self) -> int:
+        return len(_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in _names()  # without loading it
+
+
+METHODS = _Methods()
+
+
+def _names() -> list[str]:
+    return list(dict.fromkeys([*_BUILT_IN, *_REGISTERED, *_installed()]))
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(point: EntryPoint) -> Row:
+    """What an entry point names. Whatever goes wrong here is the fault of its package, and the error says so."""
+    try:
+        row = point.load()
+    except Exception as error:
+        fault = f"does not load: {type(error).__name__}: {error}"
+        raise ConfigError(f"the method {point.name} ({point.value}) {fault}") from error
+    if not isinstance(row, Method | Configured):
+        raise ConfigError(f"the method {point.name} ({point.value}) is neither a Method nor a Configured")
+    return row

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from actfirst.methods.acting.base import Progress
+from actfirst.methods.acting.base import TrainingPoint
 
 
 class TurnWeights(Protocol):
     """One weighting rule, as a value: supervised token counts of one episode's responses to weights."""
 
-    def weights(self, lengths: Sequence[int], progress: Progress) -> list[float]: ...
+    def weights(self, lengths: Sequence[int], point: TrainingPoint) -> list[float]: ...
 
 
 @dataclass(frozen=True)
 class Uniform:
     """Every response counts the same: the paper's seq-mean-token-mean."""
 
-    def weights(self, lengths: Sequence[int], progress: Progress) -> list[float]:
+    def weights(self, lengths: Sequence[int], point: TrainingPoint) -> list[float]:
         return [1.0] * len(lengths)
 
 
@@ -37,9 +37,9 @@ class TokenToTurn:
 
     warm: float
 
-    def weights(self, lengths: Sequence[int], progress: Progress) -> list[float]:
+    def weights(self, lengths: Sequence[int], point: TrainingPoint) -> list[float]:
         if not lengths:
             return []
-        balance = min(1.0, progress.update / (self.warm * progress.updates))
+        balance = min(1.0, point.update / (self.warm * point.updates))
         mean = statistics.fmean(lengths)
         return [(1.0 - balance) * length / mean + balance for length in lengths]

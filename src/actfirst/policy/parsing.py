@@ -17,7 +17,7 @@ ACTION, END_ACTION = "<action>", "</action>"
 _FIELD = re.compile(r"<action>((?:(?!<action>).)*?)</action>", re.DOTALL)
 
 
-class Progress(StrEnum):
+class Reached(StrEnum):
     """How far a possibly unfinished response has come."""
 
     REASONING = "reasoning"
@@ -37,12 +37,12 @@ def extract_action(text: str) -> str | None:
     return (field.group(1).strip() or None) if field else None
 
 
-def progress(text: str) -> Progress:
+def reached_by(text: str) -> Reached:
     """How far the response has come. An action mentioned inside unfinished reasoning is not yet an action."""
     before, end, after = text.partition(END_THINK)
     answer = after if end else before.partition(THINK)[0]
     if _FIELD.search(answer):
-        return Progress.ACTED
+        return Reached.ACTED
     if ACTION in answer:
-        return Progress.ACTING
-    return Progress.REASONED if end else Progress.REASONING
+        return Reached.ACTING
+    return Reached.REASONED if end else Reached.REASONING

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 
 from actfirst.engines.base import Engine, Priority, Sampling
-from actfirst.policy.parsing import END_THINK, THINK, Progress, extract_action, progress
+from actfirst.policy.parsing import END_THINK, THINK, Reached, extract_action, reached_by
 from actfirst.records import Completion, Response, StopReason
 from actfirst.seeds import derive_seed
 
@@ -68,8 +68,8 @@ async def think_then_act(
     )
     if first.stop_reason is not StopReason.LENGTH:
         return _response(prompt, first, (), None, decode, opened)
-    reached = progress(opened + decode(first.token_ids))
-    if reached is Progress.ACTED:
+    reached = reached_by(opened + decode(first.token_ids))
+    if reached is Reached.ACTED:
         return _response(prompt, first, (), None, decode, opened)
 
     inserted = tuple(encode(insertion)) if (insertion := _insertion(reached)) else ()
@@ -91,11 +91,11 @@ def early_stop() -> str:
     return (files("actfirst.policy") / "early_stop.txt").read_text(encoding="utf-8")
 
 
-def _insertion(reached: Progress) -> str:
+def _insertion(reached: Reached) -> str:
     match reached:
-        case Progress.REASONING:
+        case Reached.REASONING:
             return early_stop()
-        case Progress.REASONED:
+        case Reached.REASONED:
             return early_stop().replace(f"{END_THINK}\n", "")
         case _:
             return ""
@@ -120,7 +120,7 @@ def _response(
     tail_ids, tail_logprobs = (second.token_ids, second.logprobs) if second else ((), ())
     token_ids = first.token_ids + inserted + tail_ids
     text = decode(token_ids)
-    truncated = last.stop_reason is StopReason.LENGTH and progress(opened + text) is not Progress.ACTED
+    truncated = last.stop_reason is StopReason.LENGTH and reached_by(opened + text) is not Reached.ACTED
     return Response(
         prompt_ids=prompt,
         token_ids=token_ids,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 from actfirst.records import Episode, Verdict
 
@@ -19,7 +19,7 @@ class AlignmentCounts:
     turns: int = 0
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
-        return AlignmentCounts(*(a + b for a, b in zip(self._values(), other._values(), strict=True)))
+        return AlignmentCounts(*map(sum, zip(astuple(self), astuple(other))))
 
     def rates(self) -> dict[str, float]:
         """First-action and full-trajectory alignment and turn coverage in percent; empty without guidance."""
@@ -34,17 +34,10 @@ class AlignmentCounts:
     def to_json(self) -> dict[str, int]:
         return asdict(self)
 
-    def _values(self) -> tuple[int, ...]:
-        return (self.guided, self.first_aligned, self.fully_aligned, self.aligned_turns, self.turns)
-
 
 def count_alignment(episodes: Iterable[Episode]) -> AlignmentCounts:
     """Sum over rollouts; unguided ones add nothing."""
-    total = AlignmentCounts()
-    for episode in episodes:
-        if episode.guided:
-            total += _of(episode)
-    return total
+    return sum((_of(episode) for episode in episodes if episode.guided), AlignmentCounts())
 
 
 def _of(episode: Episode) -> AlignmentCounts:

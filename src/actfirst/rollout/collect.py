@@ -1,4 +1,4 @@
-"""One rollout batch: its episodes run concurrently, its responses beside them, and scored samples come out.
+"""One rollout batch: its episodes run concurrently, its responses beside them, and samples come out.
 
 A batch is complete when all interaction and all its responses and scores are. What it generated is accounted for
 here: every response is a sample or a counted reason why not.
@@ -12,25 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from actfirst.environments.base import EnvironmentPool
-from actfirst.environments.rule_table import TransitionRules
-from actfirst.errors import EnvironmentFailure, TaskError
-from actfirst.methods.acting import EpisodeTools, Policy, Probe, Progress, ThinkThenAct
+from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
+from actfirst.methods.objective import Scored
 from actfirst.methods.table import Method, ResponseTiming
-from actfirst.methods.turn_weights import TurnWeights
 from actfirst.records import Episode, Task, TurnSample
-from actfirst.references.base import References
-from actfirst.rollout.attempts import play_leased
-from actfirst.rollout.episode import EpisodeKey, failed
 from actfirst.rollout.pacing import Pacer
-from actfirst.rollout.responses import (
-    AdmittedResponses,
-    AllResponses,
-    InlineResponses,
-    ResponseSource,
-    Scored,
-    Scorer,
-)
+from actfirst.rollout.play import EpisodeKey, Player
+from actfirst.rollout.responses import AdmittedResponses, AllResponses, InlineResponses, Responses, Scorer
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
 
@@ -52,7 +40,7 @@ class BatchStats:
 
 @dataclass(frozen=True, slots=True)
 class RolloutBatch:
-    """A completed rollout batch: generated = len(samples) + sum(discarded).
+    """A completed rollout batch: stats.full_responses = len(samples) + sum(discarded).
 
     `depth` is how many turns its rollouts were allowed; `probe` what is known of useful depths after it.
     """
@@ -65,37 +53,28 @@ class RolloutBatch:
     depth: int
     probe: Probe | None = None
 
-    @property
-    def generated(self) -> int:
-        return len(self.samples) + sum(self.discarded.values())
-
 
 @dataclass(frozen=True)
 class Collector:
     """Everything that stays the same from batch to batch. `budget` None means a response for every context.
 
-    `now` is the clock of the seconds at which episodes end. A task whose environment failed begins again, at most
-    `retries` times. `pacer`, if there is one, may turn a batch of deferred responses into think-then-act.
+    `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
+    responses into think-then-act.
     """
 
     method: Method
-    policy: Policy
+    player: Player
     teacher: Scorer
-    pool: EnvironmentPool
-    rules: TransitionRules
-    references: References
-    turn_limit: int
     seed: int
     budget: int | None
     now: Callable[[], float] = time.monotonic
-    retries: int = 0
     pacer: Pacer | None = None
 
     async def collect(
         self,
         index: int,
         tasks: Sequence[Task],
-        progress: Progress,
+        point: TrainingPoint,
         expected_contexts: float = 0.0,
         on_episode: Callable[[Episode], None] | None = None,
         buffered: int = 0,
@@ -104,170 +83,99 @@ class Collector:
 
         `buffered` samples will be trained on before those of this batch: the budget is smaller by so many.
         """
-        paced = self._paced(len(tasks), expected_contexts)
-        if paced.pacer is None:
-            return await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
-        before = self.policy.engine.stats()
-        batch = await paced._collect(index, tasks, progress, expected_contexts, on_episode, buffered)
-        paced.pacer.learn(before, self.policy.engine.stats(), batch.stats.full_responses)
-        return batch
+        method = self._paced(len(tasks), expected_contexts)
+        depth = method.depth.limit(self.player.turn_limit, point)
+        responses = self._responses(method, expected_contexts, buffered)
 
-    def _paced(self, tasks: int, contexts: float) -> Collector:
-        """This collector, or one that acts by its full responses where acting first could only cost time."""
-        if self.pacer is None or self.method.responses is ResponseTiming.INLINE:
-            return self
-        responses = float("inf") if self.budget is None else float(self.budget)
-        if self.pacer.acts_first(tasks, contexts, responses):
-            return self
-        inline = replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
-        return replace(self, method=inline, pacer=None)
+        async def play(place: int, task: Task) -> Episode:
+            key = EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, place, task.id))
+            played = await self.player.play(key, method.acting, responses, depth=depth, point=point)
+            episode = replace(played, ended=self.now())
+            if on_episode is not None:
+                on_episode(episode)
+            return episode
 
-    async def _collect(
-        self,
-        index: int,
-        tasks: Sequence[Task],
-        progress: Progress,
-        expected_contexts: float,
-        on_episode: Callable[[Episode], None] | None,
-        buffered: int,
-    ) -> RolloutBatch:
-        started, scoring = time.monotonic(), self.teacher.busy_seconds()
-        responses = self._responses(expected_contexts, buffered)
-        keys = [
-            EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, place, task.id))
-            for place, task in enumerate(tasks)
-        ]
+        engine = self.player.policy.engine
+        started, scoring, before = time.monotonic(), self.teacher.busy_seconds(), engine.stats()
         try:
-            episodes = await together(self._play(key, progress, responses, on_episode) for key in keys)
+            episodes = await together(play(place, task) for place, task in enumerate(tasks))
             scored = await responses.finish()
         except BaseException:
             await responses.cancel()
             raise
-        samples, discarded, failed = _samples(scored, self.method.turn_weights, progress)
+        samples, discarded = make_samples(method, scored, episodes, point)
         discarded.update(responses.discarded)
-        stats = _stats(
-            episodes,
-            full_responses=len(samples) + sum(discarded.values()),
-            full_tokens=responses.tokens,
-            contexts=responses.contexts,
-            failed=failed,
+        turns = [turn for episode in episodes for turn in episode.turns]
+        fast = [request for turn in turns for request in turn.requests]
+        fast += [request for episode in episodes for request in episode.unexecuted]
+        stats = BatchStats(
             seconds=time.monotonic() - started,
+            transitions=len(turns),
+            contexts=responses.contexts,
+            fast_requests=len(fast),
+            fast_tokens=sum(request.token_count for request in fast),
+            full_responses=len(samples) + discarded.total(),
+            full_tokens=responses.tokens,
+            failed_contexts=responses.failed,
             scoring_seconds=self.teacher.busy_seconds() - scoring,
         )
-        rule = self.method.depth
-        return RolloutBatch(
-            index,
-            tuple(episodes),
-            samples,
-            discarded,
-            stats,
-            depth=rule.limit(self.turn_limit, progress),
-            probe=rule.learn(self.turn_limit, progress, samples),
-        )
+        if self.pacer is not None and method.responses is ResponseTiming.DEFERRED:
+            self.pacer.learn(before, engine.stats(), stats.full_responses)
+        probe = method.depth.learn(self.player.turn_limit, point, samples)
+        return RolloutBatch(index, tuple(episodes), samples, dict(discarded), stats, depth, probe)
 
-    def _responses(self, expected_contexts: float, buffered: int) -> ResponseSource:
-        if self.method.responses is ResponseTiming.INLINE:
-            return InlineResponses(self.policy, self.teacher)
+    def _paced(self, tasks: int, contexts: float) -> Method:
+        """The method, or one that acts by its full responses where acting first could only cost time."""
+        if self.pacer is None or self.method.responses is ResponseTiming.INLINE:
+            return self.method
+        responses = float("inf") if self.budget is None else float(self.budget)
+        if self.pacer.acts_first(tasks, contexts, responses):
+            return self.method
+        return replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
+
+    def _responses(self, method: Method, expected_contexts: float, buffered: int) -> Responses:
+        policy, teacher = self.player.policy, self.teacher if method.objective.needs_teacher else None
+        if method.responses is ResponseTiming.INLINE:
+            return InlineResponses(policy, teacher)
         if self.budget is None:
-            return AllResponses(self.policy, self.teacher)
+            return AllResponses(policy, teacher)
         budget = max(0, self.budget - buffered)
         # A little below the expected share, so that a batch longer than usual does not overshoot.
         eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(self.policy, self.teacher, budget, eager)
-
-    async def _play(
-        self,
-        key: EpisodeKey,
-        progress: Progress,
-        responses: ResponseSource,
-        on_episode: Callable[[Episode], None] | None,
-    ) -> Episode:
-        plan = self.method.acting
-        try:
-            reference = self.references.get(key.task) if plan.needs_reference else None
-        except (EnvironmentFailure, TaskError) as error:
-            return failed(key, error)
-        tools = EpisodeTools(self.policy, self.rules, reference, progress)
-        episode = await play_leased(
-            key,
-            self.pool,
-            lambda: plan.begin(tools),
-            self.rules,
-            self.method.depth.limit(self.turn_limit, progress),
-            retries=self.retries,
-            sink=responses,
-            reference=reference if plan.guides else None,
-        )
-        episode = replace(episode, ended=self.now())
-        if on_episode is not None:
-            on_episode(episode)
-        return episode
+        return AdmittedResponses(policy, teacher, budget, eager)
 
 
-def _samples(
-    scored: Sequence[Scored], turn_weights: TurnWeights, progress: Progress
-) -> tuple[tuple[TurnSample, ...], dict[str, int], int]:
-    """Samples in order of rank, episode and turn, reasons for responses that are none, and failed contexts."""
-    samples: list[tuple[float, TurnSample]] = []
+def make_samples(
+    method: Method, scored: Sequence[Scored], episodes: Sequence[Episode], point: TrainingPoint
+) -> tuple[tuple[TurnSample, ...], Counter[str]]:
+    """Samples in order of rank, episode and turn, and counted reasons for responses that are none."""
+    usable: list[tuple[Scored, tuple[float, ...]]] = []
     discarded: Counter[str] = Counter()
-    failed = 0
-    for _, group in groupby(scored, key=lambda item: item.key.index):
-        usable: list[Scored] = []
-        for item in group:
-            if item.response is None:
-                failed += 1
-            elif item.error is not None:
-                discarded["not scored"] += 1
-            elif not any(item.response.mask):
-                discarded["no generated token"] += 1
-            else:
-                usable.append(item)
-        lengths = [sum(item.response.mask) for item in usable if item.response]
-        for item, weight in zip(usable, turn_weights.weights(lengths, progress), strict=True):
-            samples.append((item.rank, _sample(item, weight)))
-    samples.sort(key=lambda ranked: ranked[0])
-    return tuple(sample for _, sample in samples), dict(discarded), failed
-
-
-def _sample(item: Scored, weight: float) -> TurnSample:
-    response = item.response
-    assert response is not None
-    return TurnSample(
-        id=f"{item.key.id}-t{item.turn:03d}",
-        episode_id=item.key.id,
-        task_id=item.key.task.id,
-        turn=item.turn,
-        prompt_ids=response.prompt_ids,
-        token_ids=response.token_ids,
-        mask=response.mask,
-        behaviour_logprobs=response.logprobs,
-        teacher_logprobs=item.teacher_logprobs,
-        version=response.version,
-        weight=weight,
-    )
-
-
-def _stats(
-    episodes: Sequence[Episode],
-    *,
-    full_responses: int,
-    full_tokens: int,
-    contexts: int,
-    failed: int,
-    seconds: float,
-    scoring_seconds: float,
-) -> BatchStats:
-    turns = [turn for episode in episodes for turn in episode.turns]
-    fast = [request for turn in turns for request in turn.requests]
-    fast += [request for episode in episodes for request in episode.unexecuted]
-    return BatchStats(
-        seconds=seconds,
-        transitions=len(turns),
-        contexts=contexts,
-        fast_requests=len(fast),
-        fast_tokens=sum(request.token_count for request in fast),
-        full_responses=full_responses,
-        full_tokens=full_tokens,
-        failed_contexts=failed,
-        scoring_seconds=scoring_seconds,
-    )
+    for one, found in zip(scored, method.objective.advantages(scored, episodes), strict=True):
+        if isinstance(found, str):
+            discarded[found] += 1
+        elif not any(one.response.mask):
+            discarded["no generated token"] += 1
+        else:
+            usable.append((one, found))
+    ranked: list[tuple[float, TurnSample]] = []
+    for place, group in groupby(usable, key=lambda pair: pair[0].episode):
+        pairs, episode = list(group), episodes[place]
+        weights = method.turn_weights.weights([sum(one.response.mask) for one, _ in pairs], point)
+        for (one, advantages), weight in zip(pairs, weights, strict=True):
+            sample = TurnSample(
+                id=f"{episode.id}-t{one.turn:03d}",
+                episode_id=episode.id,
+                task_id=episode.task.id,
+                turn=one.turn,
+                prompt_ids=one.response.prompt_ids,
+                token_ids=one.response.token_ids,
+                mask=one.response.mask,
+                behaviour_logprobs=one.response.logprobs,
+                advantages=advantages,
+                version=one.response.version,
+                weight=weight,
+            )
+            ranked.append((one.rank, sample))
+    ranked.sort(key=lambda pair: pair[0])
+    return tuple(sample for _, sample in ranked), discarded

@@ -16,21 +16,25 @@ from actfirst.engines.base import EngineStats
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A rollout batch as the bounds see it: latencies in seconds, `responses` in all, `cap` on requests."""
+    """A rollout batch as the bounds see it: latencies in seconds, `responses` in all, `cap` on requests (or inf)."""
 
     tasks: int
     turns: float
     responses: float
-    cap: int
+    cap: float
     fast: float
     full: float
 
     @property
+    def chain(self) -> float:
+        """What one task waits for when it acts first: its fast actions, and the last response at the end."""
+        return (self.turns - 1) * self.fast + self.full
+
+    @property
     def overlapped(self) -> float:
-        """The least time of acting first: the chain of fast actions and the last response, or the work."""
-        chain = (self.turns - 1) * self.fast + self.full
+        """The least time of acting first: by the chain of one task, or by the work of all under the cap."""
         work = (self.tasks * self.turns * self.fast + self.responses * self.full) / self.cap
-        return max(chain, work)
+        return max(self.chain, work)
 
     @property
     def sequential(self) -> float:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from actfirst.errors import EpisodeError, TeacherError
 from actfirst.methods.acting import Move, Policy
+from actfirst.methods.objective import Scored
 from actfirst.records import Response, TurnContext
-from actfirst.rollout.episode import EpisodeKey
+from actfirst.rollout.play import ContextSink, EpisodeKey
 from actfirst.rollout.together import cancelled
 from actfirst.seeds import derive_uniform
 
@@ -41,59 +41,24 @@ class Scorer(Protocol):
     def busy_seconds(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A response with its teacher scores, or the reason why it cannot be trained on.
+class Responses(ContextSink):
+    """Collects what one rollout batch will be trained on; the base of all three forms. No `teacher`: no scores.
 
-    `rank` orders the samples of a batch; equal ranks stay in the order of episodes and turns.
+    `discarded` counts the responses that will be no samples, `tokens` those of all responses, and `failed` the contexts
+    for which no response could be asked.
     """
 
-    key: EpisodeKey
-    turn: int
-    response: Response | None
-    teacher_logprobs: tuple[float, ...] = ()
-    error: str | None = None
-    rank: float = 0.0
-
-
-class ResponseSource(Protocol):
-    """Collects what one rollout batch will be trained on.
-
-    `contexts` counts the visits, `discarded` the responses that will be no samples, `tokens` those of all responses.
-    """
-
-    discarded: Counter[str]
-    tokens: int
-
-    @property
-    def contexts(self) -> int: ...
-
-    def visited(self, key: EpisodeKey, context: TurnContext) -> None: ...
-
-    def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None: ...
-
-    def abandoned(self, key: EpisodeKey) -> None: ...
-
-    async def finish(self) -> list[Scored]:
-        """Called when all interaction is over; returns everything in order of episode and turn."""
-        ...
-
-    async def cancel(self) -> None: ...
-
-
-class _Pending:
-    """Tasks under way; the base of all three forms."""
-
-    def __init__(self, policy: Policy, teacher: Scorer) -> None:
+    def __init__(self, policy: Policy, teacher: Scorer | None) -> None:
         self._policy = policy
         self._teacher = teacher
-        self._tasks: dict[int, list[asyncio.Task[Scored]]] = {}
-        self._dropped: list[asyncio.Task[Scored]] = []
+        self._tasks: dict[int, list[asyncio.Task[Scored | None]]] = {}
+        self._dropped: list[asyncio.Task[Scored | None]] = []
         self._visits: Counter[int] = Counter()
         self._generated: Counter[int] = Counter()
         self._acted: Counter[int] = Counter()
         self.discarded: Counter[str] = Counter()
         self.tokens = 0
+        self.failed = 0
 
     @property
     def contexts(self) -> int:
@@ -120,48 +85,52 @@ class _Pending:
         self._visits.pop(key.index, None)
 
     async def finish(self) -> list[Scored]:
+        """Called when all interaction is over; returns everything in order of episode and turn."""
         await cancelled(self._dropped)
         done = await asyncio.gather(*self._under_way())
+        self.failed = done.count(None)
         if self._acted:
             self.discarded[ACTED] += self._acted.total()
-        return sorted(done, key=lambda scored: (scored.key.index, scored.turn))
+        found = [scored for scored in done if scored is not None]
+        return sorted(found, key=lambda scored: (scored.episode, scored.turn))
 
     async def cancel(self) -> None:
         await cancelled([*self._under_way(), *self._dropped])
 
-    def _under_way(self) -> list[asyncio.Task[Scored]]:
+    def _under_way(self) -> list[asyncio.Task[Scored | None]]:
         return [task for tasks in self._tasks.values() for task in tasks]
 
-    def _start(self, key: EpisodeKey, work: Coroutine[Any, Any, Scored]) -> None:
+    def _start(self, key: EpisodeKey, work: Coroutine[Any, Any, Scored | None]) -> None:
         self._tasks.setdefault(key.index, []).append(asyncio.ensure_future(work))
 
-    async def _respond(self, key: EpisodeKey, context: TurnContext) -> Scored:
+    async def _respond(self, key: EpisodeKey, context: TurnContext, rank: float = 0.0) -> Scored | None:
         try:
             response = await self._policy.respond(context, key.turn_seed(context.turn, "full"))
-        except EpisodeError as error:
-            return Scored(key, context.turn, None, error=f"{type(error).__name__}: {error}")
+        except EpisodeError:
+            return None
         self._generated[key.index] += 1
         self.tokens += len(response.token_ids)
-        return await self._score(key, context.turn, response)
+        return await self._score(key, context, response, rank)
 
-    async def _score(self, key: EpisodeKey, turn: int, response: Response) -> Scored:
+    async def _score(self, key: EpisodeKey, context: TurnContext, response: Response, rank: float) -> Scored:
         try:
-            return Scored(key, turn, response, await self._teacher.score(response))
-        except TeacherError as error:
-            return Scored(key, turn, response, error=f"TeacherError: {error}")
+            scores = await self._teacher.score(response) if self._teacher is not None else ()
+        except TeacherError:
+            scores = None
+        return Scored(key.index, context.turn, response, scores, rank)
 
 
-class InlineResponses(_Pending):
+class InlineResponses(Responses):
     """Scores the responses that acted."""
 
     def moved(self, key: EpisodeKey, context: TurnContext, move: Move) -> None:
         if move.response is not None:
             self._generated[key.index] += 1
             self.tokens += len(move.response.token_ids)
-            self._start(key, self._score(key, context.turn, move.response))
+            self._start(key, self._score(key, context, move.response, 0.0))
 
 
-class AllResponses(_Pending):
+class AllResponses(Responses):
     """One response per visited context, started in the moment of the visit."""
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
@@ -169,10 +138,10 @@ class AllResponses(_Pending):
         self._start(key, self._respond(key, context))
 
 
-class AdmittedResponses(_Pending):
+class AdmittedResponses(Responses):
     """Responses for the contexts of smallest rank; `eager` is the rank below which they start at once."""
 
-    def __init__(self, policy: Policy, teacher: Scorer, budget: int, eager: float) -> None:
+    def __init__(self, policy: Policy, teacher: Scorer | None, budget: int, eager: float) -> None:
         super().__init__(policy, teacher)
         self._budget = budget
         self._eager = eager
@@ -182,7 +151,7 @@ class AdmittedResponses(_Pending):
         super().visited(key, context)
         rank = derive_uniform(key.seed, key.id, context.turn, "admission")
         if rank < self._eager:
-            self._start(key, self._ranked(rank, key, context))
+            self._start(key, self._respond(key, context, rank))
         else:
             self._waiting.append((rank, key, context))
 
@@ -193,8 +162,5 @@ class AdmittedResponses(_Pending):
     async def finish(self) -> list[Scored]:
         self._waiting.sort(key=lambda item: item[0])
         for rank, key, context in self._waiting[: max(0, self._budget - len(self._under_way()))]:
-            self._start(key, self._ranked(rank, key, context))
+            self._start(key, self._respond(key, context, rank))
         return await super().finish()
-
-    async def _ranked(self, rank: float, key: EpisodeKey, context: TurnContext) -> Scored:
-        return replace(await self._respond(key, context), rank=rank)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from actfirst.methods.acting import Probe, Progress
+from actfirst.methods.acting import Probe, TrainingPoint
 from actfirst.records import Episode, TurnSample
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.task_order import TaskOrder
@@ -25,7 +25,7 @@ class RolloutStream:
         self,
         collector: Collector,
         order: TaskOrder,
-        progress: Callable[[int], Progress],
+        point: Callable[[int], TrainingPoint],
         *,
         overlap: bool,
         delivered: int = 0,
@@ -36,7 +36,7 @@ class RolloutStream:
     ) -> None:
         self._collector = collector
         self._order = order
-        self._progress = progress
+        self._point = point
         self._overlap = overlap
         self._on_episode = on_episode
         self._outlook = outlook
@@ -74,7 +74,7 @@ class RolloutStream:
         work = self._collector.collect(
             index,
             self._order.batch(index),
-            replace(self._progress(index), probe=self.probe),
+            replace(self._point(index), probe=self.probe),
             self.expected_contexts,
             self._on_episode,
             buffered,

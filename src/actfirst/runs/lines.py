@@ -51,7 +51,7 @@ class BatchLine(_Record):
 
 
 class UpdateLine(_Record):
-    """One optimiser update. A number that was not finite is None."""
+    """One optimiser update. A number that was not finite is None; `reverse_kl` is a figure of distillation."""
 
     type: Literal["update"] = "update"
     update: int
@@ -59,8 +59,8 @@ class UpdateLine(_Record):
     stages: dict[str, float]
     ledger: LedgerCounts
     loss: float | None
-    reverse_kl: float | None
     grad_norm: float | None
+    reverse_kl: float | None = None
 
 
 class EvaluationLine(_Record):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.panel import Panel
@@ -10,7 +11,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from actfirst.environments.rule_table import TransitionRules
-from actfirst.methods.acting import Actor, Ending, Move
+from actfirst.methods.acting import Acting, Actor, Ending, EpisodeTools, Move
 from actfirst.policy.parsing import END_THINK, THINK
 from actfirst.records import ActionSource, Episode, Observation, TurnContext, Verdict
 
@@ -27,9 +28,26 @@ _VERDICTS = {
 }
 
 
-class Narrated:
-    """An `Actor` that says what another one does."""
+@dataclass(frozen=True)
+class Narrated(Acting):
+    """A way of acting that says what another one does."""
 
+    console: Console
+    inner: Acting
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.inner.needs_reference
+
+    @property
+    def guides(self) -> bool:
+        return self.inner.guides
+
+    def begin(self, tools: EpisodeTools) -> Actor:
+        return _Narrator(self.console, self.inner.begin(tools), tools.rules)
+
+
+class _Narrator(Actor):
     def __init__(self, console: Console, inner: Actor, rules: TransitionRules) -> None:
         self._console = console
         self._inner = inner

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from actfirst.config.sections import LearnerSection
 from actfirst.engines.base import Engine
 from actfirst.errors import CheckpointError
-from actfirst.evaluate.protocol import Evaluator
-from actfirst.methods.acting import Policy, Progress
+from actfirst.methods.acting import Policy, TrainingPoint
 from actfirst.methods.table import METHODS, ResponseTiming, method_of
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import Collector
@@ -62,7 +61,7 @@ def assemble(
         rollouts=RolloutStream(
             open_collector(parts, acting, EngineTeacher(crew.teacher), lambda: clock.training),
             parts.order,
-            lambda index: Progress(index, learner.version, config.run.updates),
+            lambda index: TrainingPoint(index, learner.version, config.run.updates),
             overlap=config.rollout.overlap,
             delivered=state.delivered,
             expected_contexts=state.expected_contexts,
@@ -73,16 +72,13 @@ def assemble(
             ),
         ),
         evaluations=Evaluations(
-            Evaluator(
-                stage.pool,
-                stage.rules,
-                stage.world.turn_limit,
-                config.evaluation.batch_tasks,
-                retries=config.pool.retries,
-            ),
             parts.evaluated,
-            stage.policy(crew.engine, parts.encoder, config.evaluation.generation),
-            stage.policy(crew.teacher, parts.encoder, config.evaluation.generation),
+            stage.player(
+                stage.policy(crew.engine, parts.encoder, config.evaluation.generation), config.pool.retries
+            ),
+            stage.player(
+                stage.policy(crew.teacher, parts.encoder, config.evaluation.generation), config.pool.retries
+            ),
         ),
         clock=clock,
         watcher=watcher,
@@ -135,8 +131,8 @@ def learner_options(settings: LearnerSection, device: str = "cpu") -> LearnerOpt
 def open_collector(
     parts: Prepared, acting: Policy, teacher: EngineTeacher, now: Callable[[], float]
 ) -> Collector:
-    config, stage = parts.config, parts.stage
-    method = method_of(config)
+    config = parts.config
+    method = method_of(config.rollout.method, config.methods)
     admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
     # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
     # update is already one version old when it arrives.
@@ -144,15 +140,10 @@ def open_collector(
     cap = config.engine.max_concurrency * config.runtime.rollout_engines
     return Collector(
         method=method,
-        policy=acting,
+        player=parts.stage.player(acting, config.pool.retries, parts.references),
         teacher=teacher,
-        pool=stage.pool,
-        rules=stage.rules,
-        references=parts.references,
-        turn_limit=stage.world.turn_limit,
         seed=config.run.seed,
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
-        retries=config.pool.retries,
         pacer=Pacer(cap) if config.rollout.pacing else None,
     )

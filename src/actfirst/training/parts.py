@@ -26,10 +26,11 @@ from actfirst.methods.acting import Policy
 from actfirst.models.folder import resolve_model
 from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
-from actfirst.references.base import References
+from actfirst.references.base import NoReferences, References
 from actfirst.references.live import LiveReferences
 from actfirst.references.sources import BEST, own_sources
 from actfirst.references.store import ReferenceStore
+from actfirst.rollout.play import Player
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Stage:
 
     def policy(self, engine: Engine, encoder: PromptEncoder, limits: Generation) -> Policy:
         return Policy(engine, encoder, TEMPLATE_SETS[self.world.rules], limits)
+
+    def player(self, policy: Policy, retries: int, references: References | None = None) -> Player:
+        limit = self.world.turn_limit
+        return Player(policy, self.pool, self.rules, limit, references or NoReferences(), retries)
 
 
 def open_stage(section: EnvironmentSection, settings: PoolSection | None = None) -> Stage:

@@ -48,7 +48,7 @@ def prepare(config: Config) -> Prepared:
         check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
     stage = open_stage(config.environment, config.pool)
-    needed = method_of(config).acting.needs_reference
+    needed = method_of(config.rollout.method, config.methods).acting.needs_reference
     return Prepared(
         config=config,
         student=student,

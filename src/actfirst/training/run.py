@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, EngineStats
 from actfirst.errors import RolloutError
-from actfirst.evaluate.protocol import Evaluator
+from actfirst.evaluate.protocol import evaluate
 from actfirst.evaluate.results import Evaluation
-from actfirst.methods.acting import Policy
+from actfirst.methods.table import method_of
 from actfirst.records import Episode, Task, TurnSample, UpdateStats
 from actfirst.rollout.alignment_counts import count_alignment
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
+from actfirst.rollout.play import Player
 from actfirst.rollout.stream import RolloutStream
 from actfirst.runs.episodes import episode_to_json
 from actfirst.runs.run_folder import RunFolder
@@ -54,10 +55,9 @@ class TrainingLearner(Protocol):
 class Evaluations:
     """Who is evaluated, on what."""
 
-    evaluator: Evaluator
     tasks: Sequence[Task]
-    student: Policy
-    teacher: Policy
+    student: Player
+    teacher: Player
 
 
 @dataclass
@@ -149,6 +149,7 @@ class Training:
             "ledger": self.buffer.ledger.to_json(len(self.buffer)),
             "sample_ids": [sample.id for sample in samples],
             **asdict(stats),
+            **method_of(self.config.rollout.method, self.config.methods).objective.figures(samples),
         }
         self.folder.append_metrics(line)
         self._log_to_sinks({**line, **stats.extra})
@@ -222,12 +223,13 @@ class Training:
     def _evaluated(self, who: str) -> bool:
         return any(entry["who"] == who for entry in self.history)
 
-    async def _evaluate(self, who: str, policy: Policy) -> Evaluation:
+    async def _evaluate(self, who: str, player: Player) -> Evaluation:
         if self.learner.version == self.updates:
             await self.rollouts.close()  # what is under way will not be used any more
         with self.clock.stage("rollout"):
             await self.rollouts.settle()  # so that no rollout hides in the time of an evaluation
         tasks, seeds = self.evaluations.tasks, self.config.evaluation.seeds
+        at_once = self.config.evaluation.batch_tasks
         done = count(1)
 
         def played(episode: Episode, seed: int) -> None:
@@ -235,7 +237,7 @@ class Training:
 
         self.watcher.evaluating(who, 0, len(tasks) * len(seeds))
         with self.clock.stage(EVALUATION):
-            evaluation = await self.evaluations.evaluator.evaluate(policy, tasks, seeds, played)
+            evaluation = await evaluate(player, tasks, seeds, at_once, played)
         entry: dict[str, object] = {
             "who": who,
             "update": self.learner.version,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.errors import EnvironmentFailure, ReferenceStoreError, WorkerLost
-from actfirst.evaluate.protocol import Evaluator
-from actfirst.methods.acting import Policy
+from actfirst.evaluate.protocol import evaluate
 from actfirst.records import Episode, Task
+from actfirst.rollout.play import Player
 from actfirst.runs import files
 from actfirst.seeds import derive_seed
 
@@ -24,14 +24,14 @@ _INFRASTRUCTURE = (EnvironmentFailure.__name__, WorkerLost.__name__)  # how erro
 
 @dataclass(frozen=True)
 class TeacherRollouts:
-    """Plays every task `count` times and appends each rollout to `path` when it ends."""
+    """Plays every task `count` times, `at_once` at a time, and appends each rollout to `path` when it ends."""
 
-    evaluator: Evaluator
-    policy: Policy
+    player: Player
     model: str
     count: int
     seed: int
     path: Path
+    at_once: int
 
     async def collect(
         self, tasks: Sequence[Task], on_rollout: Callable[[int, int], None] = lambda done, of: None
@@ -51,7 +51,7 @@ class TeacherRollouts:
                 on_rollout(done, total)
 
             if missing:
-                await self.evaluator.evaluate(self.policy, missing, [seed], keep)
+                await evaluate(self.player, missing, [seed], self.at_once, keep)
 
     def _played(self) -> set[tuple[str, int]]:
         with files.writing(self.path):

@@ -20,15 +20,16 @@ from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.rule_table import RULES, Carry, Transition
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
-from actfirst.methods.acting import Guided, NextAction, Plan, Policy, ThinkThenAct
+from actfirst.evaluate.protocol import choose_tasks, evaluate
+from actfirst.methods.acting import Acting, Policy
+from actfirst.methods.strategies import Strategy
 from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Episode, Pair, Reference, Task, TurnContext
 from actfirst.references.build.replay import replay
+from actfirst.rollout.play import Player
 from actfirst.seeds import derive_seed
 
-WAYS: dict[str, Plan] = {"think": ThinkThenAct(), "direct": NextAction(), "guided": Guided()}
 LIMITS = Generation(
     prompt_limit=640, first_stage=112, response_limit=144, continuation=16, fast_limit=16, temperature=0.4
 )
@@ -69,8 +70,11 @@ async def _measure(folder: Path, scope: Scope, threads: int) -> dict[str, object
         policy = Policy(engine, encoder, TEMPLATE_SETS[world.rules], LIMITS)
         return {
             "success": {
-                way: {split: await _success(world, policy, plan, split, scope) for split in ("seen", "unseen")}
-                for way, plan in WAYS.items()
+                way.value: {
+                    split: await _success(world, policy, way.acting, split, scope)
+                    for split in ("seen", "unseen")
+                }
+                for way in Strategy
             },
             "first_try": await _first_try(world, policy, choose_tasks(world, ["unseen"], scope.references)),
         }
@@ -79,14 +83,14 @@ async def _measure(folder: Path, scope: Scope, threads: int) -> dict[str, object
 
 
 async def _success(
-    world: PocketWorld, policy: Policy, plan: Plan, split: str, scope: Scope
+    world: PocketWorld, policy: Policy, acting: Acting, split: str, scope: Scope
 ) -> dict[str, object]:
-    evaluator = Evaluator(
-        InlinePool(world), RULES[world.rules], world.turn_limit, 64, plan, Walkthroughs(world)
-    )
+    player = Player(policy, InlinePool(world), RULES[world.rules], world.turn_limit, Walkthroughs(world))
     episodes: list[Episode] = []
     tasks = choose_tasks(world, [split], scope.tasks_per_split)
-    result = await evaluator.evaluate(policy, tasks, scope.seeds, lambda episode, _: episodes.append(episode))
+    result = await evaluate(
+        player, tasks, scope.seeds, 64, lambda episode, seed: episodes.append(episode), acting
+    )
     rate = result.overall.success_rate
     responses = [len(t.response.token_ids) for e in episodes for t in e.turns if t.response is not None]
     actions = [request.token_count for e in episodes for t in e.turns for request in t.requests]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from actfirst.lab.aggregate import marks
-from actfirst.lab.quality import TITLES
 from actfirst.lab.report.cells import Cell, Table, Words, mark_column, number
 from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.methods.strategies import Strategy
 
 _GIVES_WAY = (
     " Optimised: the engine pauses responses for fast actions, and under a cap too small to gain anything ActFirst "
@@ -88,7 +88,8 @@ def quality_table(path: Path, result: QualityResult, place: int) -> Table:
         if rows:
             rules.append(len(rows))
         rows += [
-            (Words(name), Words(TITLES[row.strategy]), *cells) for row, cells in zip(members, body, strict=True)
+            (Words(name), Words(Strategy(row.strategy).label), *cells)
+            for row, cells in zip(members, body, strict=True)
         ]
     return Table(
         slug=f"quality-{place}",

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from actfirst.lab.alignment_rates import RATES, alignment_of
 from actfirst.lab.compare import spread_over_time
-from actfirst.lab.quality import STRATEGIES, TITLES
 from actfirst.lab.report.bench_tables import said, simulated_mark
 from actfirst.lab.report.series import alignment_series, performance_series
 from actfirst.lab.report.sources import MethodGroup, Setting
 from actfirst.lab.results import QualityResult, RolloutPoint, RolloutResult
+from actfirst.methods.strategies import Strategy
 from actfirst.methods.table import METHODS
 from actfirst.terminal.canvas import canvas
 
@@ -162,14 +162,14 @@ def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) ->
         ("successes per 100 steps", "per_100"),
         ("turns", "turns"),
     )
-    width = 0.8 / len(STRATEGIES)
+    width = 0.8 / len(Strategy)
     for axes, (title, key) in zip(panels, metrics, strict=True):
-        for place_of, strategy in enumerate(STRATEGIES):
+        for place_of, strategy in enumerate(Strategy):
             rows = {row.checkpoint: getattr(row, key) for row in result.rows if row.strategy == strategy}
             shown = [(at, rows[name]) for at, name in enumerate(names) if rows.get(name) is not None]
             xs = [at + (place_of - 1) * width for at, _ in shown]
             colour = _PALETTE[(0, 3, 4)[place_of]]
-            axes.bar(xs, [value for _, value in shown], width * 0.92, color=colour, label=TITLES[strategy])
+            axes.bar(xs, [value for _, value in shown], width * 0.92, color=colour, label=strategy.label)
         axes.set_xticks(range(len(names)), names, fontsize=8)
         axes.set_title(title, fontsize=10, loc="left")
     _legend_below(figure, panels[0])

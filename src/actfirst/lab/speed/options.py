@@ -18,7 +18,7 @@ from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, EngineStats
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.lab.speed.spread import Spread, ratios
-from actfirst.methods.acting import Progress
+from actfirst.methods.acting import TrainingPoint
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
 from actfirst.training.assemble import open_collector
@@ -100,7 +100,7 @@ class _Player:
     async def play(self, index: int, parts: Prepared) -> Round:
         before, cpu, begun = self._engine.stats(), time.process_time(), time.monotonic()
         batch = await self._collector.collect(
-            index, parts.order.batch(index), Progress(), self._expected, buffered=len(self._left)
+            index, parts.order.batch(index), TrainingPoint(), self._expected, buffered=len(self._left)
         )
         seconds, cpu = time.monotonic() - begun, time.process_time() - cpu
         self._expected = float(batch.stats.contexts)

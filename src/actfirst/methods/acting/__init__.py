@@ -1,11 +1,21 @@
 """Who chooses the action that advances the environment (paper, Sections 4.1 and 4.2)."""
 
 from actfirst.methods.acting.autonomous import NextAction, Stop, ThinkThenAct
-from actfirst.methods.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Probe, Progress
+from actfirst.methods.acting.base import (
+    Acting,
+    Actor,
+    Counter,
+    Ending,
+    EpisodeTools,
+    Move,
+    Probe,
+    TrainingPoint,
+)
 from actfirst.methods.acting.referenced import BackToFront, Guided, ReplayReference, first_fraction
 from actfirst.policy.agent import Policy
 
 __all__ = [
+    "Acting",
     "Actor",
     "BackToFront",
     "Counter",
@@ -14,12 +24,11 @@ __all__ = [
     "Guided",
     "Move",
     "NextAction",
-    "Plan",
     "Policy",
     "Probe",
-    "Progress",
     "ReplayReference",
     "Stop",
     "ThinkThenAct",
+    "TrainingPoint",
     "first_fraction",
 ]

@@ -5,56 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actfirst.engines.base import Priority
-from actfirst.methods.acting.base import Actor, Ending, EpisodeTools, Move
+from actfirst.methods.acting.base import Acting, Actor, Ending, EpisodeTools, Move
 from actfirst.policy.agent import Policy
-from actfirst.records import ActionSource, Observation, TurnContext, Verdict
-
-
-class Unchecked:
-    """Base of actors that follow no reference: nothing to check, and no end of their own."""
-
-    def finished(self, turn: int) -> bool:
-        return False
-
-    def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
-        return Verdict.UNCHECKED
+from actfirst.records import ActionSource, TurnContext
 
 
 @dataclass(frozen=True)
-class ThinkThenAct:
+class ThinkThenAct(Acting):
     """Standard OPD and every evaluation: reason at length, then submit the extracted action."""
-
-    needs_reference = False
-    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Thinking(tools.policy)
 
 
 @dataclass(frozen=True)
-class NextAction:
+class NextAction(Acting):
     """Autonomous next-action prediction (paper, Section 4.2)."""
-
-    needs_reference = False
-    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Predicting(tools.policy)
 
 
 @dataclass(frozen=True)
-class Stop:
+class Stop(Acting):
     """Ends the rollout: what follows guidance in the ablation without next-action fallback."""
-
-    needs_reference = False
-    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         return _Stopping()
 
 
 @dataclass(frozen=True)
-class _Thinking(Unchecked):
+class _Thinking(Actor):
     policy: Policy
 
     async def act(self, context: TurnContext, seed: int) -> Move:
@@ -63,7 +44,7 @@ class _Thinking(Unchecked):
 
 
 @dataclass(frozen=True)
-class _Predicting(Unchecked):
+class _Predicting(Actor):
     policy: Policy
 
     async def act(self, context: TurnContext, seed: int) -> Move:
@@ -71,7 +52,7 @@ class _Predicting(Unchecked):
         return Move(fast.action or "", ActionSource.NEXT_ACTION, (fast,))
 
 
-class _Stopping(Unchecked):
+class _Stopping(Actor):
     def finished(self, turn: int) -> bool:
         return True
 

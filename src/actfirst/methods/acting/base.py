@@ -1,6 +1,6 @@
 """What chooses the action that advances the environment.
 
-A `Plan` is one value of a method: immutable, the same for every episode. `plan.begin(...)` gives the `Actor` of
+An `Acting` is one value of a method: immutable, the same for every episode. `acting.begin(...)` gives the `Actor` of
 one episode, which may hold state (is guidance still on?). Neither knows which environment it acts in.
 """
 
@@ -34,7 +34,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingPoint:
     """How far training is, for whatever follows a schedule. Both counters start at 0.
 
     `probe` is None until a method that probes has done so once.
@@ -57,7 +57,7 @@ class EpisodeTools:
     policy: Policy
     rules: TransitionRules
     reference: Reference | None
-    progress: Progress
+    point: TrainingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,11 @@ class Ending:
 
 
 class Actor(Protocol):
-    """Chooses the actions of one episode."""
+    """Chooses the actions of one episode. What is written out here suits an actor that follows no reference."""
 
     def finished(self, turn: int) -> bool:
         """Whether the rollout is over before this turn: its context is then not visited."""
-        ...
+        return False
 
     async def act(self, context: TurnContext, seed: int) -> Move | Ending:
         """The next action, or the end of the rollout."""
@@ -94,18 +94,19 @@ class Actor(Protocol):
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
         """Told of every executed move; says what the transition check found."""
-        ...
+        return Verdict.UNCHECKED
 
 
-class Plan(Protocol):
+class Acting(Protocol):
     """One way of acting, as a value."""
 
     @property
-    def needs_reference(self) -> bool: ...
+    def needs_reference(self) -> bool:
+        return False
 
     @property
     def guides(self) -> bool:
         """Whether transitions are checked against the reference."""
-        ...
+        return False
 
     def begin(self, tools: EpisodeTools) -> Actor: ...

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 
 from actfirst.environments.rule_table import Carry, Transition
 from actfirst.methods.acting.autonomous import NextAction, Stop
-from actfirst.methods.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Progress
+from actfirst.methods.acting.base import Acting, Actor, Counter, Ending, EpisodeTools, Move, TrainingPoint
 from actfirst.records import ActionSource, Observation, Reference, TurnContext, Verdict
 from actfirst.seeds import derive_seed
 
 
 @dataclass(frozen=True)
-class Guided:
+class Guided(Acting):
     """Inverse dynamics until the first invalid proposal or failed check, then `then` for the rest."""
 
-    then: Plan = field(default_factory=NextAction)
+    then: Acting = field(default_factory=NextAction)
     needs_reference = True
     guides = True
 
@@ -33,7 +33,7 @@ class Guided:
         return _Guided(tools, tools.reference, follower)
 
 
-class _Guided:
+class _Guided(Actor):
     def __init__(self, tools: EpisodeTools, reference: Reference, follower: Actor) -> None:
         self._tools = tools
         self._steps = reference.steps
@@ -78,13 +78,9 @@ class _Guided:
         return self._guided and turn <= len(self._steps)
 
 
-def _whole(length: int, progress: Progress) -> int:
-    return length
-
-
-def first_fraction(fraction: float) -> Callable[[int, Progress], int]:
+def first_fraction(fraction: float) -> Callable[[int, TrainingPoint], int]:
     """The first `fraction` of a reference, rounded down."""
-    return lambda length, progress: math.floor(length * fraction)
+    return lambda length, point: math.floor(length * fraction)
 
 
 @dataclass(frozen=True)
@@ -97,29 +93,28 @@ class BackToFront:
     every: int
     counter: Counter
 
-    def __call__(self, length: int, progress: Progress) -> int:
-        return max(0, length - 1 - progress.steps(self.counter) // self.every)
+    def __call__(self, length: int, point: TrainingPoint) -> int:
+        return max(0, length - 1 - point.steps(self.counter) // self.every)
 
 
 @dataclass(frozen=True)
-class ReplayReference:
-    """Executes the first `prefix(length, progress)` reference actions, then `then`."""
+class ReplayReference(Acting):
+    """Executes the first `prefix(length, point)` reference actions, then `then`."""
 
-    prefix: Callable[[int, Progress], int] = _whole
-    then: Plan = field(default_factory=Stop)
+    prefix: Callable[[int, TrainingPoint], int] = lambda length, point: length
+    then: Acting = field(default_factory=Stop)
     needs_reference = True
-    guides = False
 
     def begin(self, tools: EpisodeTools) -> Actor:
         follower = self.then.begin(tools)
         if tools.reference is None:
             return follower
-        count = self.prefix(len(tools.reference.steps), tools.progress)
+        count = self.prefix(len(tools.reference.steps), tools.point)
         return _Replaying(tuple(step.action for step in tools.reference.steps[:count]), follower)
 
 
 @dataclass(frozen=True)
-class _Replaying:
+class _Replaying(Actor):
     actions: tuple[str, ...]
     follower: Actor
 

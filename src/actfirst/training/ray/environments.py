@@ -1,6 +1,6 @@
 """Environments in actors of their own: the pool of a recipe, once per worker, behind one pool.
 
-A worker that is lost fails the episodes that it played, which begin again elsewhere (`rollout.attempts`), and is
+A worker that is lost fails the episodes that it played, which begin again elsewhere (`rollout.play`), and is
 replaced. Deadlines are those of the worker's own pool.
 """
 

@@ -1,22 +1,24 @@
-"""A task whose environment failed begins again on a fresh one, and the batch shows nothing of it."""
+"""Playing one task: who is guided, and what happens when an environment fails.
+
+A task whose environment failed begins again on a fresh one, and the batch shows nothing of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.pool.pool import PoolLimits, ProcessPool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import EnvironmentFailure, WorkerLost
-from actfirst.evaluate.protocol import Evaluator
-from actfirst.methods.acting import Progress
+from actfirst.evaluate.protocol import evaluate
+from actfirst.methods.acting import Acting, Guided, ReplayReference, ThinkThenAct, TrainingPoint
 from actfirst.records import Observation, Task
-from actfirst.rollout.attempts import MOST_LOSSES
 from actfirst.rollout.collect import RolloutBatch
+from actfirst.rollout.play import MOST_LOSSES, EpisodeKey
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect
 from tests.support.misbehaving import misbehaving
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
@@ -59,8 +61,7 @@ def rolled_out(
     error: type[Exception] = RuntimeError,
 ) -> tuple[RolloutBatch, Bench]:
     made = bench(method, perfect, world=_FlakyWorld(failures=[failures], error=error), budget=budget)
-    collector = replace(made.collector, retries=retries)
-    return asyncio.run(collector.collect(0, corridor_tasks(4), Progress(), 14.0)), made
+    return asyncio.run(made.playing(retries=retries).collect(0, corridor_tasks(4), TrainingPoint(), 14.0)), made
 
 
 @pytest.mark.parametrize(("method", "budget"), [("vanilla", None), ("actfirst", None), ("actfirst", 10)])
@@ -83,7 +84,7 @@ def test_responses_of_abandoned_attempts_are_discarded_and_counted() -> None:
     """Standard OPD: both moves of the failed attempt had a response, and each was scored or about to be."""
     batch, made = rolled_out("vanilla", 1, 1)
     assert batch.discarded == {"environment failed": 2}
-    assert batch.generated == len(batch.samples) + 2 == len(made.engine.requests)
+    assert batch.stats.full_responses == len(batch.samples) + 2 == len(made.engine.requests)
 
 
 def test_after_the_last_attempt_the_failure_stays_on_the_episode() -> None:
@@ -111,8 +112,9 @@ def test_a_task_that_loses_every_worker_is_given_up_in_the_end(retries: int) -> 
 
 def test_only_failures_of_environments_are_worth_another_attempt() -> None:
     made = bench("actfirst-no-id", perfect)
-    collector = replace(made.collector, retries=3)
-    batch = asyncio.run(collector.collect(0, [Task("elsewhere/1", "train", "x")], Progress()))
+    batch = asyncio.run(
+        made.playing(retries=3).collect(0, [Task("elsewhere/1", "train", "x")], TrainingPoint())
+    )
     assert batch.episodes[0].attempts == 1
     assert "unknown task" in str(batch.episodes[0].error)
 
@@ -128,19 +130,18 @@ def test_an_environment_that_cannot_be_opened_is_a_failure_of_its_episode() -> N
             return CorridorEnvironment()
 
     made = bench("vanilla", perfect, world=Shut())
-    (first,) = asyncio.run(made.collector.collect(0, corridor_tasks(1), Progress())).episodes
+    (first,) = asyncio.run(made.collector.collect(0, corridor_tasks(1), TrainingPoint())).episodes
     assert "no more licences" in str(first.error)
-    again = replace(made.collector, retries=1)
-    (second,) = asyncio.run(again.collect(1, corridor_tasks(1), Progress())).episodes
+    again = made.playing(retries=1)
+    (second,) = asyncio.run(again.collect(1, corridor_tasks(1), TrainingPoint())).episodes
     assert (second.error, second.attempts) == (None, 2)
 
 
 def test_an_evaluation_begins_failed_tasks_again_too() -> None:
     for retries, errors in ((0, 1), (1, 0)):
         world = _FlakyWorld(failures=[1])
-        evaluator = Evaluator(InlinePool(world), RULES[world.rules], 8, batch_tasks=2, retries=retries)
-        policy = bench("vanilla", perfect).collector.policy
-        evaluation = asyncio.run(evaluator.evaluate(policy, corridor_tasks(4), [1]))
+        player = bench("vanilla", perfect).playing(pool=InlinePool(world), retries=retries).player
+        evaluation = asyncio.run(evaluate(player, corridor_tasks(4), [1], at_once=2))
         assert evaluation.errors == errors
 
 
@@ -149,11 +150,11 @@ def test_a_worker_that_crashes_is_survived_by_its_tasks(tmp_path: Path) -> None:
 
     async def run() -> RolloutBatch:
         pool = ProcessPool(misbehaving(tmp_path), PoolLimits(workers=1, per_worker=4, step_seconds=20))
-        collector = replace(bench("actfirst-no-id", perfect).collector, pool=pool, retries=4)
+        collector = bench("actfirst-no-id", perfect).playing(pool=pool, retries=4)
         tasks = [Task(f"corridor/{how}/3-000", "train", "rooms") for how in ("plain", "once-crash", "slow")]
         tasks.append(Task("corridor/once-raise/4-000", "train", "rooms"))
         try:
-            return await collector.collect(0, tasks, Progress())
+            return await collector.collect(0, tasks, TrainingPoint())
         finally:
             await pool.close()
 
@@ -161,3 +162,16 @@ def test_a_worker_that_crashes_is_survived_by_its_tasks(tmp_path: Path) -> None:
     assert [episode.error for episode in batch.episodes] == [None] * 4
     assert batch.episodes[1].attempts >= 2
     assert all(episode.final is not None and episode.final.success for episode in batch.episodes)
+
+
+@pytest.mark.parametrize(
+    ("acting", "guided"), [(Guided(), True), (ReplayReference(), False), (ThinkThenAct(), False)]
+)
+def test_an_episode_is_guided_where_its_transitions_are_checked(acting: Acting, guided: bool) -> None:
+    """Also outside training: a replayed reference is used, but nothing is checked against it."""
+    (task,) = corridor_tasks(1)
+    player = bench("vanilla", perfect).collector.player
+    episode = asyncio.run(player.play(EpisodeKey(0, 0, task, 1), acting))
+    assert (episode.guided, episode.reference_length) == (guided, 2 if guided else 0)
+    assert episode.final is not None
+    assert episode.final.success
