@@ -11,8 +11,15 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
+from actfirst.config.sections import LearnerSection
 from actfirst.learning.loss import LossConfig
 from actfirst.records import TurnSample
+
+
+def learning(**settings: Any) -> LearnerSection:
+    """Settings of a learner that computes exactly, on one thread, but for what is named."""
+    return LearnerSection(**{"precision": "float32", "threads": 1, **settings})
+
 
 VOCABULARY = 380  # a little below that of the tiny checkpoints: the ids above it are in no sample
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
-from actfirst.learning.loss import LossConfig
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.records import TurnSample
-from tests.learning.making import VOCABULARY, make_samples, paper_loss, plain_logprobs, plain_model
+from tests.learning.making import VOCABULARY, learning, make_samples, paper_loss, plain_logprobs, plain_model
 from tests.support.tiny_models import make_tiny_checkpoint
 
-OPTIONS = LearnerOptions(threads=1)
+OPTIONS = learning()
 UNUSED = VOCABULARY + 1  # a token that no sample holds
 
 
-def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerOptions = OPTIONS) -> torch.Tensor:
+def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerSection = OPTIONS) -> torch.Tensor:
     """The unclipped gradient of one update: after the first one AdamW's first moment is (1 - beta_1) g."""
-    learner = Learner(folder, replace(options, grad_clip=1e9))
+    learner = Learner(folder, options.model_copy(update={"grad_clip": 1e9}))
     learner.update(samples)
     moments = learner.state().optimizer
     names = sorted(name for name in moments if name.startswith("exp_avg."))
@@ -51,16 +51,11 @@ def test_loss_and_statistics_are_the_papers_formulas(checkpoint: Path) -> None:
     assert stats.extra["computed_tokens"] < stats.tokens  # shared prefixes are computed once
 
 
-def test_the_default_options_are_the_papers() -> None:
-    """Table "Training hyperparameters"."""
-    paper = LearnerOptions(
-        lr=1e-6, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=1.0, token_budget=16384, loss=LossConfig()
-    )
-    assert LearnerOptions() == paper
-
-
 def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
-    samples, options = make_samples(4), replace(OPTIONS, lr=1e-3, grad_clip=0.5, weight_decay=0.1)
+    samples, options = (
+        make_samples(4),
+        learning(learning_rate=1e-3, grad_clip=0.5, weight_decay=0.1),
+    )
     learner = Learner(qwen3, options)
     before = {name: value.clone() for name, value in learner.state().weights.items()}
     stats = learner.update(samples)
@@ -81,7 +76,7 @@ def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
 def test_micro_batching_has_no_effect(checkpoint: Path, budget: int) -> None:
     samples = make_samples(10)
     whole = gradient(checkpoint, samples)
-    parts = gradient(checkpoint, samples, replace(OPTIONS, token_budget=budget))
+    parts = gradient(checkpoint, samples, learning(token_budget=budget))
     assert float((parts - whole).abs().max()) <= 1e-5 * max(1.0, float(whole.abs().max()))
 
 
@@ -127,7 +122,7 @@ def copy_of(learner: Learner) -> dict[str, torch.Tensor]:
 
 def test_without_any_advantage_the_student_does_not_move(qwen3: Path) -> None:
     samples = [replace(s, advantages=(0.0,) * len(s.mask)) for s in on_policy(qwen3, make_samples(6))]
-    learner = Learner(qwen3, replace(OPTIONS, weight_decay=0.0))
+    learner = Learner(qwen3, learning(weight_decay=0.0))
     before = copy_of(learner)
     stats = learner.update(samples)
     assert (stats.loss, stats.advantage, stats.grad_norm) == (0.0, 0.0, 0.0)
@@ -151,19 +146,19 @@ def test_weight_scales_a_response(qwen3: Path) -> None:
 
 def test_updates_move_the_student_towards_what_has_an_advantage(qwen3: Path) -> None:
     samples = [replace(s, advantages=(1.0,) * len(s.mask)) for s in on_policy(qwen3, make_samples(6))]
-    learner = Learner(qwen3, replace(OPTIONS, lr=1e-4))
+    learner = Learner(qwen3, learning(learning_rate=1e-4))
     learner.update(samples)
     assert learner.update(samples).extra["ratio_mean"] > 1.0
 
 
 def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(checkpoint: Path) -> None:
     samples = on_policy(checkpoint, make_samples(6))
-    learner = Learner(checkpoint, replace(OPTIONS, precision="bfloat16"))
+    learner = Learner(checkpoint, learning(precision="bfloat16"))
     stats = learner.update(samples)
     assert stats.loss == pytest.approx(Learner(checkpoint, OPTIONS).update(samples).loss, abs=0.1)
     assert all(value.dtype == torch.float32 for value in learner.weights().values())
     exact = gradient(checkpoint, samples)
-    rough = gradient(checkpoint, samples, replace(OPTIONS, precision="bfloat16"))
+    rough = gradient(checkpoint, samples, learning(precision="bfloat16"))
     assert float(torch.cosine_similarity(exact, rough, dim=0)) > 0.98
 
 
@@ -176,7 +171,7 @@ def test_version_counts_updates_and_weights_have_hugging_face_names(checkpoint: 
 
 
 def test_weights_change_with_the_next_update(qwen3: Path) -> None:
-    learner = Learner(qwen3, replace(OPTIONS, lr=1e-2))
+    learner = Learner(qwen3, learning(learning_rate=1e-2))
     views, copy = learner.weights(), copy_of(learner)
     learner.update(make_samples(2))
     assert torch.equal(views["model.norm.weight"], learner.weights()["model.norm.weight"])
@@ -185,7 +180,7 @@ def test_weights_change_with_the_next_update(qwen3: Path) -> None:
 
 def test_the_thread_count_holds_during_an_update_only(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    learner = Learner(qwen3, replace(OPTIONS, threads=3))
+    learner = Learner(qwen3, learning(threads=3))
     monkeypatch.setattr(torch, "set_num_threads", calls.append)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     learner.update(make_samples(1))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.methods.acting import TrainingPoint
 from actfirst.methods.objective import NOT_SCORED, Distillation, Objective, Scored
 from actfirst.records import Episode, Response, StopReason, TurnSample
 from actfirst.rollout.collect import RolloutBatch
-from tests.learning.making import make_samples
+from tests.learning.making import learning, make_samples
 from tests.support.collecting import bench, corridor_tasks, perfect
 from tests.support.scripted import Request, ScriptedTeacher
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -129,7 +129,7 @@ def test_a_mixture_adds_up_what_both_say() -> None:
 
 def test_a_learner_updates_on_another_objective_s_samples(tmp_path: Path) -> None:
     batch, _ = rolled_out(Success())
-    learner = Learner(make_tiny_checkpoint(tmp_path / "model"), LearnerOptions(lr=1e-3))
+    learner = Learner(make_tiny_checkpoint(tmp_path / "model"), learning(learning_rate=1e-3))
     stats = learner.update(batch.samples)
     tokens = [advantage for sample in batch.samples for advantage in sample.advantages]
     assert stats.advantage == pytest.approx(statistics.fmean(tokens), rel=1e-5)

@@ -13,12 +13,13 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from actfirst.config.load import resolve
 from actfirst.learning import update
+from actfirst.learning.loss import LossConfig
 from actfirst.learning.packing import lay_out
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.models.footprint import LOGITS_AT_ONCE, RESIDUAL, SAVED, footprints
 from actfirst.models.shapes import NAMED, ModelShape, shape_of
 from actfirst.terminal.placement import placement_lines
-from tests.learning.making import make_samples
+from tests.learning.making import learning, make_samples
 
 
 @pytest.mark.parametrize(
@@ -128,8 +129,7 @@ def make_model(folder: Path, layers: int) -> Qwen3ForCausalLM:
 
 def saved_per_token(folder: Path, layers: int, precision: str, again: bool) -> float:
     make_model(folder, layers)
-    options = LearnerOptions(precision=precision, activation_checkpointing=again)  # type: ignore[arg-type]
-    learner = Learner(folder, options)
+    learner = Learner(folder, learning(precision=precision, activation_checkpointing=again))
     length = 200
     streams = {
         "mask": (1,) * length,
@@ -137,7 +137,7 @@ def saved_per_token(folder: Path, layers: int, precision: str, again: bool) -> f
         "advantages": (0.5,) * length,
     }
     sample = replace(make_samples(1)[0], prompt_ids=(1,), token_ids=tuple(range(length)), **streams)  # type: ignore[arg-type]
-    layout = lay_out([sample], 1, options.loss)
+    layout = lay_out([sample], 1, LossConfig())
     with counted(learner) as sizes, learner._autocast():
         learner._states(layout)
     return sum(sizes.values()) / len(layout.token_U)

@@ -20,7 +20,6 @@ from actfirst.engines.base import Engine, Sampling
 from actfirst.errors import EngineError
 from actfirst.models.folder import resolve_model
 from actfirst.records import TurnSample, UpdateStats
-from actfirst.training.assemble import learner_options
 from actfirst.training.parts import open_engine, quiet_libraries
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[Updating
 
     engine = open_engine(config.engine, folder)
     try:
-        yield _InThisProcess(Learner(folder, learner_options(config.learner))), engine
+        yield _InThisProcess(Learner(folder, config.learner)), engine
     finally:
         await engine.close()
 

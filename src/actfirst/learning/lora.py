@@ -7,28 +7,21 @@ alike. The paper trains all weights; this is for students whose optimiser states
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import ConfigError
 
 _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _BASE, _DOWN, _UP = ".base_layer.", ".lora_A.default.", ".lora_B.default."
 
 
-@dataclass(frozen=True, slots=True)
-class LoraOptions:
-    """A product of rank `rank` is added to each projection, scaled by `alpha` / `rank`."""
-
-    rank: int
-    alpha: float
-
-
-def add_adapters(model: Any, options: LoraOptions) -> None:
-    """Put adapters into the model and freeze everything else. They change nothing until they are trained."""
+def add_adapters(model: Any, settings: LearnerSection) -> None:
+    """Add a product of rank `adapter_rank` to each projection, scaled by `adapter_alpha` / `adapter_rank`, and freeze
+    everything else. It changes nothing until it is trained."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
@@ -36,17 +29,20 @@ def add_adapters(model: Any, options: LoraOptions) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = LoraConfig(
-            r=options.rank, lora_alpha=options.alpha, lora_dropout=0.0, target_modules=list(_PROJECTIONS)
+            r=settings.adapter_rank,
+            lora_alpha=settings.adapter_alpha,
+            lora_dropout=0.0,
+            target_modules=list(_PROJECTIONS),
         )
         inject_adapter_in_model(config, model)
 
 
 def merged(
-    model: Any, options: LoraOptions | None, whole: Callable[[Tensor], Tensor]
+    model: Any, settings: LearnerSection, whole: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
     """All weights under their Hugging Face names, adapters multiplied out. `whole` puts a tensor together."""
     parameters: dict[str, Tensor] = dict(model.named_parameters())
-    scale = options.alpha / options.rank if options is not None else 0.0
+    scale = settings.adapter_alpha / settings.adapter_rank if settings.adapter_rank else 0.0
     for name, parameter in parameters.items():
         if _DOWN in name or _UP in name:
             continue

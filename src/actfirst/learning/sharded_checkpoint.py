@@ -36,7 +36,7 @@ def save_sharded(
 ) -> Path:
     """As `checkpoint.save`, called on every rank. A failure on one rank is raised on all."""
     target = folder / unfinished_name(learner.version)
-    weights, adapters = learner.export()
+    weights, adapters = learner.export(), learner.adapters()
     under_way = ExitStack()
 
     def begin() -> None:

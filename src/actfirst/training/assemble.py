@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actfirst.config.sections import LearnerSection
 from actfirst.engines.base import Engine
 from actfirst.errors import CheckpointError
 from actfirst.methods.acting import Policy, TrainingPoint
@@ -27,7 +26,6 @@ from actfirst.training.watch import Watcher
 
 if TYPE_CHECKING:
     from actfirst.learning.checkpoint import Checkpoint
-    from actfirst.learning.update import LearnerOptions
 
 
 @dataclass(frozen=True)
@@ -105,27 +103,6 @@ def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
         return StoredState(), None
     stored = found.checkpoint
     return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
-
-
-def learner_options(settings: LearnerSection, device: str = "cpu") -> LearnerOptions:
-    """What a recipe says about updates."""
-    from actfirst.learning.lora import LoraOptions
-    from actfirst.learning.loss import LossConfig
-    from actfirst.learning.update import LearnerOptions
-
-    return LearnerOptions(
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        weight_decay=settings.weight_decay,
-        grad_clip=settings.grad_clip,
-        token_budget=settings.token_budget,
-        precision=settings.precision,
-        loss=LossConfig(clip=settings.clip, dual_clip=settings.dual_clip),
-        device=device,
-        threads=settings.threads,
-        activation_checkpointing=settings.activation_checkpointing,
-        lora=LoraOptions(settings.adapter_rank, settings.adapter_alpha) if settings.adapter_rank else None,
-    )
 
 
 def open_collector(

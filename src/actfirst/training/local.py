@@ -15,7 +15,7 @@ from actfirst.engines.base import Engine
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.runs.run_folder import RunFolder
 from actfirst.training import loop
-from actfirst.training.assemble import Crew, assemble, learner_options, stored_state
+from actfirst.training.assemble import Crew, assemble, stored_state
 from actfirst.training.parts import open_engine, open_teacher
 from actfirst.training.prepare import Prepared, prepare
 from actfirst.training.run import Training
@@ -78,7 +78,7 @@ def _open_learner(
     from actfirst.learning.rng import restore_rng
     from actfirst.learning.update import Learner
 
-    learner = Learner(student, learner_options(config.learner))
+    learner = Learner(student, config.learner)
     if checkpoint is not None:
         learner.restore(checkpoint.learner)
         restore_rng(checkpoint.rng)

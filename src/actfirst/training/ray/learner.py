@@ -14,16 +14,15 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config
+from actfirst.config.sections import Config, LearnerSection
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
 from actfirst.learning.checkpoint import load, prune, save
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.sharded import ShardedLearner
 from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
-from actfirst.training.assemble import learner_options
 from actfirst.training.ray.calls import Lost, end, finished
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
@@ -46,13 +45,15 @@ class RankActor:
         """Where the others find this rank."""
         return free_address(ray.util.get_node_ip_address())
 
-    def open(self, address: str, student: Path, options: LearnerOptions, checkpoint: Path | None) -> int:
+    def open(
+        self, address: str, student: Path, settings: LearnerSection, device: str, checkpoint: Path | None
+    ) -> int:
         """Load the model, or continue from a checkpoint; returns the version."""
         if self._ranks == 1:
-            learner = self._learner = Learner(student, options)
+            learner = self._learner = Learner(student, settings, device)
         else:
             _join_ranks(address, self._rank, self._ranks)
-            learner = self._learner = ShardedLearner(student, options)
+            learner = self._learner = ShardedLearner(student, settings, device)
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -121,7 +122,7 @@ class RayLearner:
         self._settings = config.runtime
         self._dtype = config.engine.dtype
         self._checkpoints = checkpoints.absolute()
-        self._options = learner_options(config.learner, "cuda" if self._settings.learner_gpus else "cpu")
+        self._learner = config.learner
         both = self._settings.learner_gpus and self._settings.engine_gpus
         self._device = "cuda" if both else "cpu"
         automatic = "collective" if both else "store"
@@ -141,8 +142,9 @@ class RayLearner:
     async def open(self, student: Path, checkpoint: Path | None) -> None:
         """Start all ranks from the student, or from a checkpoint."""
         address = (await self._all([self._ranks[0].address.remote()]))[0]
+        device = "cuda" if self._settings.learner_gpus else "cpu"
         versions = await self._all(
-            [rank.open.remote(address, student, self._options, checkpoint) for rank in self._ranks]
+            [rank.open.remote(address, student, self._learner, device, checkpoint) for rank in self._ranks]
         )
         self.version = int(versions[0])
 
