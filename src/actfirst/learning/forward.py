@@ -68,40 +68,35 @@ def supervised_states(model: Module, layout: Layout, call: LayerCall | None = No
 
 def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
     """One decoder layer: rows in (U x H), rows out; the last one gives supervised positions only (N x H)."""
-    layers, heads = model.model.layers, ARCHITECTURES[model.config.model_type]
-    run = _last_layer if number == len(layers) - 1 else _layer
-    return run(layers[number], heads, state, rotation_U, layout)
+    layer, heads = model.model.layers[number], ARCHITECTURES[model.config.model_type]
+    attention, normed = layer.self_attn, _norm(layer.input_layernorm, state)
+    asking, rotation, query_rows, places = normed, rotation_U, layout.row_P, layout.place_U
+    if number == len(model.model.layers) - 1:
+        # Keys and values everywhere, all else at supervised positions only. Places that predict nothing ask the first
+        # query again: their answers are not read.
+        rows = layout.row_N
+        state, asking = state.index_select(0, rows), normed.index_select(0, rows)
+        rotation, query_rows, places = (
+            (rotation_U[0][rows], rotation_U[1][rows]),
+            layout.query_P,
+            layout.place_N,
+        )
+    query, key, value = _project(attention, heads, asking, normed, rotation, rotation_U)
+    mixed_P = _attend(
+        attention,
+        layout.groups,
+        query.index_select(0, query_rows),
+        key.index_select(0, layout.row_P),
+        value.index_select(0, layout.row_P),
+    )
+    state = state + attention.o_proj(mixed_P.index_select(0, places))
+    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
 def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
     """Log-prob of each target under the full vocabulary, in float32."""
     logits_NV = model.lm_head(state_NH).float()
     return -functional.cross_entropy(logits_NV, target_N, reduction="none")
-
-
-def _layer(layer: Module, heads: Heads, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
-    attention, rows = layer.self_attn, layout.row_P
-    normed = _norm(layer.input_layernorm, state)
-    query, key, value = _project(attention, heads, normed, normed, rotation_U, rotation_U)
-    places = (part.index_select(0, rows) for part in (query, key, value))
-    mixed_P = _attend(attention, layout.groups, *places)
-    state = state + attention.o_proj(mixed_P.index_select(0, layout.place_U))
-    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
-
-
-def _last_layer(layer: Module, heads: Heads, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
-    """As `_layer`, but keys and values everywhere and all else at supervised positions only."""
-    attention, rows, asked = layer.self_attn, layout.row_P, layout.row_N
-    normed = _norm(layer.input_layernorm, state)
-    rotation_N = (rotation_U[0][asked], rotation_U[1][asked])
-    query, key, value = _project(
-        attention, heads, normed.index_select(0, asked), normed, rotation_N, rotation_U
-    )
-    # Places that predict nothing ask the first query again: their answers are not read.
-    query_P = query.index_select(0, layout.query_P)
-    mixed_P = _attend(attention, layout.groups, query_P, key.index_select(0, rows), value.index_select(0, rows))
-    state = state.index_select(0, asked) + attention.o_proj(mixed_P.index_select(0, layout.place_N))
-    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
 def _project(

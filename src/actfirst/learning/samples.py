@@ -64,17 +64,13 @@ def save_samples(path: Path, samples: Sequence[TurnSample]) -> None:
     names = json.dumps([[s.id, s.episode_id, s.task_id] for s in samples])
     arrays = {
         "names": np.frombuffer(names.encode(), dtype=np.uint8),
-        "turn": _integers(s.turn for s in samples),
-        "version": _integers(s.version for s in samples),
-        "weight": _floats(s.weight for s in samples),
         "prompt_length": _integers(len(s.prompt_ids) for s in samples),
         "length": _integers(len(s.token_ids) for s in samples),
-        "prompt_ids": _integers(i for s in samples for i in s.prompt_ids),
-        "token_ids": _integers(i for s in samples for i in s.token_ids),
-        "mask": _integers(i for s in samples for i in s.mask),
-        "behaviour_logprobs": _floats(x for s in samples for x in s.behaviour_logprobs),
-        "advantages": _floats(x for s in samples for x in s.advantages),
     }
+    for field, pack in _NUMBERS.items():
+        arrays[field] = pack(getattr(s, field) for s in samples)
+    for field, pack in _STREAMS.items():
+        arrays[field] = pack(value for s in samples for value in getattr(s, field))
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -95,19 +91,10 @@ def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
     for row, (name, episode, task) in enumerate(json.loads(arrays["names"].tobytes())):
         prompt = slice(int(prompt_end[row] - arrays["prompt_length"][row]), int(prompt_end[row]))
         response = slice(int(end[row] - arrays["length"][row]), int(end[row]))
-        yield TurnSample(
-            id=name,
-            episode_id=episode,
-            task_id=task,
-            turn=int(arrays["turn"][row]),
-            prompt_ids=tuple(arrays["prompt_ids"][prompt].tolist()),
-            token_ids=tuple(arrays["token_ids"][response].tolist()),
-            mask=tuple(arrays["mask"][response].tolist()),
-            behaviour_logprobs=tuple(arrays["behaviour_logprobs"][response].tolist()),
-            advantages=tuple(arrays["advantages"][response].tolist()),
-            version=int(arrays["version"][row]),
-            weight=float(arrays["weight"][row]),
-        )
+        values: dict[str, Any] = {field: arrays[field][row].item() for field in _NUMBERS}
+        for field in _STREAMS:
+            values[field] = tuple(arrays[field][prompt if field == "prompt_ids" else response].tolist())
+        yield TurnSample(id=name, episode_id=episode, task_id=task, **values)
 
 
 def _integers(values: Iterable[int]) -> Array:
@@ -124,3 +111,13 @@ def _floats(values: Iterable[float]) -> Array:
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     return narrow if np.array_equal(narrow.astype(np.float64), wide) else wide
+
+
+_NUMBERS = {"turn": _integers, "version": _integers, "weight": _floats}
+_STREAMS = {
+    "prompt_ids": _integers,
+    "token_ids": _integers,
+    "mask": _integers,
+    "behaviour_logprobs": _floats,
+    "advantages": _floats,
+}

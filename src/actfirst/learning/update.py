@@ -28,10 +28,8 @@ from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
+from actfirst.models.footprint import LOGITS_AT_ONCE
 from actfirst.records import TurnSample, UpdateStats
-
-# Logits are made for this many (token, vocabulary entry) pairs at a time: 128 MB in float32.
-_LOGITS_AT_ONCE = 1 << 25
 
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
@@ -214,7 +212,7 @@ class Learner:
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = max(1, _LOGITS_AT_ONCE // self._model.config.vocab_size)
+        chunk = max(1, LOGITS_AT_ONCE // self._model.config.vocab_size)
         sums = LossStats()
         with self._autocast():
             state_NH = self._states(layout)

@@ -36,25 +36,15 @@ class Ledger:
             )
 
     def to_json(self, buffered: int) -> dict[str, object]:
-        return {
-            "generated": self.generated,
-            "trained": self.trained,
-            "discarded": dict(self.discarded),
-            "buffered": buffered,
-            "generated_tokens": self.generated_tokens,
-            "trained_tokens": self.trained_tokens,
-        }
+        return {**vars(self), "discarded": dict(self.discarded), "buffered": buffered}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Ledger:
         discarded = data["discarded"]
         if not isinstance(discarded, Mapping):
             raise LedgerError(f"a stored ledger is malformed: {data!r}")
-        numbers = {
-            key: int(str(data.get(key, 0)))  # tokens were not counted at first
-            for key in ("generated", "trained", "generated_tokens", "trained_tokens")
-        }
-        return cls(**numbers, discarded=Counter(discarded))
+        counted = ("generated", "trained", "generated_tokens", "trained_tokens")
+        return cls(**{key: int(str(data.get(key, 0))) for key in counted}, discarded=Counter(discarded))
 
 
 class SampleBuffer:
