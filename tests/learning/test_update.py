@@ -83,7 +83,7 @@ def test_micro_batching_has_no_effect(checkpoint: Path, budget: int) -> None:
 def test_the_head_in_chunks_has_no_effect(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = make_samples(6)
     whole = gradient(qwen3, samples)
-    monkeypatch.setattr("actfirst.learning.update._LOGITS_AT_ONCE", 7 * 400)
+    monkeypatch.setattr("actfirst.learning.update.LOGITS_AT_ONCE", 7 * 400)
     assert torch.allclose(gradient(qwen3, samples), whole, atol=1e-5)
 
 

@@ -12,11 +12,10 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from actfirst.config.load import resolve
-from actfirst.learning import update
 from actfirst.learning.loss import LossConfig
 from actfirst.learning.packing import lay_out
 from actfirst.learning.update import Learner
-from actfirst.models.footprint import LOGITS_AT_ONCE, RESIDUAL, SAVED, footprints
+from actfirst.models.footprint import RESIDUAL, SAVED, footprints
 from actfirst.models.shapes import NAMED, ModelShape, shape_of
 from actfirst.terminal.placement import placement_lines
 from tests.learning.making import learning, make_samples
@@ -91,10 +90,6 @@ def test_activations_are_what_autograd_saves(tmp_path: Path, precision: str) -> 
     assert kept == pytest.approx(SAVED[precision].of(shape[1]), rel=0.02)
     recomputed = (saved[5, True] - saved[3, True]) / 2
     assert recomputed == pytest.approx(RESIDUAL * shape[1].hidden, rel=0.02)
-
-
-def test_logits_are_made_in_the_pieces_that_the_estimate_assumes() -> None:
-    assert update._LOGITS_AT_ONCE == LOGITS_AT_ONCE
 
 
 def test_the_placement_of_the_paper_is_shown_with_memory_for_each_part() -> None:

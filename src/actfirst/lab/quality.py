@@ -33,9 +33,6 @@ class Played:
     repeated: tuple[int, ...] | None
     error: str | None
 
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Quality:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from actfirst.config.sections import Config
@@ -49,12 +49,13 @@ def measure(
     told: Told,
 ) -> None:
     """Play all strategies from all checkpoints and store the result in `out`."""
-    done = _read(out, recipe, workload)
+    head = {"recipe": recipe, "tasks": workload.tasks, "seed": workload.seed}
+    rows = _read(out, {"kind": stored.BENCH_QUALITY, **head})
     for checkpoint in checkpoints:
         for strategy in Strategy:
-            if not any((row["checkpoint"], row["strategy"]) == (checkpoint.name, strategy) for row in done):
-                done.append(asyncio.run(_one(config, checkpoint, strategy, workload, told)))
-                stored.store(out, stored.BENCH_QUALITY, _fields(recipe, workload, done))
+            if not any((row["checkpoint"], row["strategy"]) == (checkpoint.name, strategy) for row in rows):
+                rows.append(asyncio.run(_one(config, checkpoint, strategy, workload, told)))
+                stored.store(out, stored.BENCH_QUALITY, {**head, "rows": rows})
 
 
 async def _one(
@@ -83,19 +84,14 @@ async def _one(
         "update": checkpoint.update,
         "strategy": strategy.value,
         **summarise(played).to_json(),
-        "episodes": [one.to_json() for one in played],
+        "episodes": [asdict(one) for one in played],
     }
 
 
-def _fields(recipe: str, workload: Workload, rows: Sequence[dict[str, object]]) -> dict[str, object]:
-    return {"recipe": recipe, "tasks": workload.tasks, "seed": workload.seed, "rows": list(rows)}
-
-
-def _read(out: Path, recipe: str, workload: Workload) -> list[dict[str, object]]:
+def _read(out: Path, wanted: Mapping[str, object]) -> list[dict[str, object]]:
     if not out.exists():
         return []
     found = json.loads(out.read_text(encoding="utf-8"))
-    wanted = {"kind": stored.BENCH_QUALITY, "recipe": recipe, "tasks": workload.tasks, "seed": workload.seed}
     differing = [key for key, value in wanted.items() if found.get(key) != value]
     if differing:
         raise ConfigError(

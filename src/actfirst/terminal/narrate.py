@@ -58,9 +58,8 @@ class _Narrator(Actor):
 
     async def act(self, context: TurnContext, seed: int) -> Move | Ending:
         if context.turn == 1:
-            title = "task"
             self._console.print(
-                Panel(Text(context.instruction), title=title, title_align="left", border_style="cyan")
+                Panel(Text(context.instruction), title="task", title_align="left", border_style="cyan")
             )
         self._console.print(Rule(f"turn {context.turn}", style="dim", align="left"))
         self._console.print(Text(context.observation.text.strip()))
