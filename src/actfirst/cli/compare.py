@@ -46,11 +46,10 @@ def compare(
     from rich.console import Console
 
     from actfirst.config.recipe_files import short_name
+    from actfirst.lab.compare_picture import draw_comparison
     from actfirst.lab.compare_runs import collect, make_runs, plan_runs
-    from actfirst.lab.compare_table import markdown
+    from actfirst.lab.compare_table import markdown, print_comparison
     from actfirst.runs.files import write_atomically, write_json
-    from actfirst.terminal.pictures import draw_comparison
-    from actfirst.terminal.tables import print_comparison
 
     methods, overrides = split_arguments(arguments)
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"

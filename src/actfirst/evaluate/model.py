@@ -10,10 +10,10 @@ from pathlib import Path
 
 from actfirst.config.sections import Config
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
-from actfirst.evaluate.results import Evaluation
 from actfirst.methods.acting import Plan, ThinkThenAct
 from actfirst.records import Episode
 from actfirst.references.base import NoReferences
+from actfirst.runs.evaluations import Evaluation
 from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from actfirst.environments.base import EnvironmentPool, World
 from actfirst.environments.rule_table import TransitionRules
 from actfirst.errors import ConfigError
-from actfirst.evaluate.results import Evaluation, Outcome, summarise
+from actfirst.evaluate.results import Outcome, summarise
 from actfirst.methods.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct
 from actfirst.records import Episode, Task
 from actfirst.references.base import NoReferences, References
 from actfirst.rollout.attempts import play_leased
 from actfirst.rollout.episode import EpisodeKey
 from actfirst.rollout.together import together
+from actfirst.runs.evaluations import Evaluation
 from actfirst.seeds import derive_seed
 
 

@@ -74,8 +74,3 @@ def ablation(settings: Sequence[Mapping[str, Result]], ours: str) -> dict[str, A
         )
         for name in names
     }
-
-
-def mean_speedup(base: Sequence[float], other: Sequence[float]) -> float:
-    """The mean over settings of base time over other time, as the paper averages its speedups."""
-    return statistics.fmean(one / two for one, two in zip(base, other, strict=True))

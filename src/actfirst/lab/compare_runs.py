@@ -26,8 +26,8 @@ from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.compare import Comparison, MethodRuns, compare
 from actfirst.methods.table import METHODS
 from actfirst.runs import files
+from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG, SUMMARY
-from actfirst.runs.run_record import read_run
 
 POINTS = 6
 """Points of a curve where the recipe asks for none."""
@@ -170,7 +170,7 @@ def collect(planned: Sequence[PlannedRun]) -> Comparison:
     return compare(
         [
             MethodRuns(
-                spec.label, spec.text, tuple(read_run(run.folder) for run in planned if run.spec == spec)
+                spec.label, spec.text, tuple(open_run(run.folder) for run in planned if run.spec == spec)
             )
             for spec in specs
         ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from actfirst.errors import LedgerError
 from actfirst.records import TurnSample
+from actfirst.runs.lines import LedgerCounts
 
 STALE = "stale"
 
@@ -35,26 +36,26 @@ class Ledger:
                 f"{self.trained} trained, {dict(self.discarded)} discarded, {buffered} buffered"
             )
 
-    def to_json(self, buffered: int) -> dict[str, object]:
-        return {
-            "generated": self.generated,
-            "trained": self.trained,
-            "discarded": dict(self.discarded),
-            "buffered": buffered,
-            "generated_tokens": self.generated_tokens,
-            "trained_tokens": self.trained_tokens,
-        }
+    def counts(self, buffered: int) -> LedgerCounts:
+        """The ledger as a run folder keeps it."""
+        return LedgerCounts(
+            generated=self.generated,
+            trained=self.trained,
+            discarded=dict(self.discarded),
+            buffered=buffered,
+            generated_tokens=self.generated_tokens,
+            trained_tokens=self.trained_tokens,
+        )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> Ledger:
-        discarded = data["discarded"]
-        if not isinstance(discarded, Mapping):
-            raise LedgerError(f"a stored ledger is malformed: {data!r}")
-        numbers = {
-            key: int(str(data.get(key, 0)))  # tokens were not counted at first
-            for key in ("generated", "trained", "generated_tokens", "trained_tokens")
-        }
-        return cls(**numbers, discarded=Counter(discarded))
+    def of(cls, stored: LedgerCounts) -> Ledger:
+        return cls(
+            stored.generated,
+            stored.trained,
+            Counter(stored.discarded),
+            stored.generated_tokens,
+            stored.trained_tokens,
+        )
 
 
 class SampleBuffer:

@@ -12,7 +12,7 @@ from actfirst.errors import CheckpointError
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.methods.acting import Policy, Progress
 from actfirst.methods.table import METHODS, ResponseTiming, method_of
-from actfirst.rollout.buffer import SampleBuffer
+from actfirst.rollout.buffer import Ledger, SampleBuffer
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.scoring import EngineTeacher
@@ -49,7 +49,7 @@ def assemble(
     acting = stage.policy(crew.engine, parts.encoder, config.rollout.generation)
     folder.log(f"started at update {learner.version} of {config.run.updates}")
     clock = StageClock(state.seconds, state.elapsed, begun)
-    buffer = SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples)
+    buffer = SampleBuffer(config.learner.max_version_lag, Ledger.of(state.ledger), state.samples)
 
     return Training(
         config=config,
@@ -106,7 +106,7 @@ def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
             f"{folder.checkpoints} to begin this one again from update 0"
         )
     if found.checkpoint is None:
-        return StoredState(), None
+        return StoredState.start(), None
     stored = found.checkpoint
     return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from actfirst import __version__
 from actfirst.lab.report import figures
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
-from actfirst.lab.report.cells import Number, Table, Words
+from actfirst.lab.report.cells import Number, Table
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
@@ -49,10 +49,13 @@ class SourceRegister:
         key = tuple(dict.fromkeys(sources))
         return self.groups.setdefault(key, f"source-{len(self.groups) + 1}")
 
+    def relative(self, path: Path) -> str:
+        return os.path.relpath(path.resolve(), self.folder.resolve())
+
     def entries(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Anchors with the names and relative addresses of what they stand for."""
         return [
-            (anchor, [(path.name, os.path.relpath(path.resolve(), self.folder.resolve())) for path in paths])
+            (anchor, [(path.name, self.relative(path)) for path in paths])
             for paths, anchor in self.groups.items()
         ]
 
@@ -120,7 +123,9 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
 
     register = SourceRegister(folder)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(anchor=register.anchor, picture=_data_address, is_number=_is_number)
+    environment.globals.update(
+        anchor=register.anchor, picture=_data_address, is_number=lambda cell: isinstance(cell, Number)
+    )
     template = environment.from_string(
         files("actfirst.lab.report").joinpath("page.html.jinja").read_text("utf-8")
     )
@@ -134,7 +139,7 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
         made=time.strftime("%Y-%m-%d %H:%M"),
         version=__version__,
         register=register,
-        relative=_relative(folder),
+        relative=register.relative,
     )
     return body + "\n"
 
@@ -147,14 +152,6 @@ def _markdown(sections: Sequence[Section], sources: Sources, title: str) -> str:
             parts += [f"## {section.title}\n", *(table.to_markdown() for table in section.tables)]
     parts += ["## Machines of the stored results\n", *(f"- {line}" for line in sources.machines), ""]
     return "\n".join(parts)
-
-
-def _is_number(cell: Words | Number) -> bool:
-    return isinstance(cell, Number)
-
-
-def _relative(folder: Path) -> Callable[[Path], str]:
-    return lambda path: os.path.relpath(path.resolve(), folder.resolve())
 
 
 def _data_address(path: Path) -> str:

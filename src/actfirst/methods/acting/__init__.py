@@ -1,9 +1,10 @@
 """Who chooses the action that advances the environment (paper, Sections 4.1 and 4.2)."""
 
 from actfirst.methods.acting.autonomous import NextAction, Stop, ThinkThenAct
-from actfirst.methods.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Probe, Progress
+from actfirst.methods.acting.base import Actor, Counter, Ending, EpisodeTools, Move, Plan, Progress
 from actfirst.methods.acting.referenced import BackToFront, Guided, ReplayReference, first_fraction
 from actfirst.policy.agent import Policy
+from actfirst.records import Probe
 
 __all__ = [
     "Actor",
