@@ -36,5 +36,5 @@ def evaluate_checkpoints(
 
         result = asyncio.run(model.evaluate_model(config, checkpoint.model, tell))
         fields = model.evaluation_fields(config, folder.name, CONFIG, "think", result)
-        times = {"update": checkpoint.update, "training_seconds": checkpoint.seconds}
+        times = {"update": checkpoint.update, "training_seconds": checkpoint.training_seconds}
         stored.store(path, stored.EVALUATION, {**fields, **times})
