@@ -37,9 +37,6 @@ class TestRanks:
     def test_ranks_always_sum_to_the_same(self) -> None:
         assert sum(average_ranks({"a": 3.0, "b": 3.0, "c": 1.0, "d": 2.0}).values()) == 10.0
 
-    def test_lower_may_be_better(self) -> None:
-        assert average_ranks({"a": 10.0, "b": 30.0}, higher_is_better=False) == {"a": 1.0, "b": 2.0}
-
 
 class TestAblation:
     SETTINGS = (

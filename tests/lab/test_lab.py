@@ -15,7 +15,7 @@ from actfirst.errors import RunFolderError
 from actfirst.evaluate import model as evaluating
 from actfirst.evaluate.results import Outcome, summarise
 from actfirst.lab import lab
-from actfirst.lab.compare_runs import PlannedRun, Progress
+from actfirst.lab.compare_runs import PlannedRun, Told
 from actfirst.lab.lab import LabPlan, run_lab
 from actfirst.runs.evaluations import Evaluation
 from actfirst.runs.run import open_run
@@ -34,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Nothing is trained, evaluated or measured: every call is written down instead."""
     made: list[str] = []
 
-    def train(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def train(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         (run,) = planned
         if (run.folder / "summary.json").exists():
             return
@@ -151,7 +151,7 @@ def test_a_part_that_fails_is_noted_and_the_others_are_made(
 ) -> None:
     train = lab.make_runs
 
-    def failing(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def failing(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         if planned[0].spec.method == "vanilla":
             raise RunFolderError("no memory left")
         train(planned, recipe, progress)

@@ -30,7 +30,6 @@ def line(**fields: object) -> Anything:
     return Anything.model_validate(fields)
 
 
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[RunFolder]:
     with RunFolder.create(tmp_path / "runs" / "one", CONFIG) as folder:

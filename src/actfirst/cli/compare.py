@@ -12,7 +12,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
-    from actfirst.lab.compare_runs import PlannedRun, Progress
+    from actfirst.lab.compare_runs import PlannedRun, Told
 
 
 def compare(
@@ -77,7 +77,7 @@ def split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def _progress(runs: int) -> Iterator[Progress]:
+def _progress(runs: int) -> Iterator[Told]:
     """On a terminal one line that changes, elsewhere the lines that say how a run stands, under its name."""
     from rich.console import Console
     from rich.markup import escape

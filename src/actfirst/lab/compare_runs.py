@@ -77,7 +77,7 @@ class PlannedRun:
         return f"{self.spec.label}, seed {self.seed}"
 
 
-Progress = Callable[[PlannedRun, int, str], None]
+Told = Callable[[PlannedRun, int, str], None]
 """Told of a run, its place in the plan (from 1), and a line that it printed."""
 
 
@@ -151,7 +151,7 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
     ]
 
 
-def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
     """Make what is not made yet, one run after the other."""
     for place, run in enumerate(planned, start=1):
         if is_finished(run.folder):

@@ -19,7 +19,9 @@ from actfirst.runs.record import Record, first_fault
 EVALUATION = "evaluation"
 """The stage that is no part of training time."""
 Who = Literal["student", "teacher"]
-Measured = Annotated[float | None, AfterValidator(lambda value: value if value is None or isfinite(value) else None)]
+Measured = Annotated[
+    float | None, AfterValidator(lambda value: value if value is None or isfinite(value) else None)
+]
 """None where it was not finite: JSON has no NaN."""
 
 
@@ -28,7 +30,7 @@ class LedgerCounts(Record):
 
     generated: int = 0
     trained: int = 0
-    discarded: dict[str, int] = {}
+    discarded: dict[str, int] = Field(default_factory=dict)
     buffered: int = 0
     generated_tokens: int = 0
     trained_tokens: int = 0
@@ -130,7 +132,7 @@ class UpdateLine(_Typed):
     supervised_tokens: int = 0
     samples: int = 0
     seconds: float = 0.0
-    extra: dict[str, Measured] = {}
+    extra: dict[str, Measured] = Field(default_factory=dict)
 
 
 class EvaluationPoint(Record):

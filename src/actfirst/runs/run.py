@@ -144,9 +144,7 @@ class Run:
     def summary(self) -> Summary:
         """The result; raises RunFolderError while the run is not finished."""
         if not self.finished:
-            raise RunFolderError(
-                f"{self.folder} holds no finished run (no {SUMMARY}); finish it with --resume"
-            )
+            raise RunFolderError(f"{self.folder} holds no finished run (no {SUMMARY}); finish it with --resume")
         path = self.folder / SUMMARY
         return parse(read_object(path), Summary, str(path))
 

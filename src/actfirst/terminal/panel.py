@@ -6,6 +6,7 @@ which the drawing thread calls. Not on a terminal, `plain.py` serves instead.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -78,10 +79,9 @@ def render(progress: RunProgress) -> Panel:
     )
     for name, content in rows:
         body.append(f"\n{name:10s}", "dim").append_text(content)
-    title = Text(progress.title, "bold")
     return Panel(
         body,
-        title=title,
+        title=Text(progress.title, "bold"),
         title_align="left",
         border_style="cyan",
         padding=(0, 1),
@@ -105,15 +105,13 @@ def _bar(progress: RunProgress) -> Text:
 
 def _success(progress: RunProgress) -> Text:
     now = progress.success if progress.done else None
-    return _named(
-        ("before", percent(progress.before)), ("now", percent(now)), ("teacher", percent(progress.teacher))
-    )
+    rates = (("before", progress.before), ("now", now), ("teacher", progress.teacher))
+    return _named(*((name, percent(value)) for name, value in rates))
 
 
 def _rollouts(progress: RunProgress) -> Text:
-    return _named(("success", percent(progress.success_of_rollouts()))).append(
-        sparkline(progress.rollout_success), "green"
-    )
+    bars = sparkline(progress.rollout_success)
+    return _named(("success", percent(progress.success_of_rollouts()))).append(bars, "green")
 
 
 def _alignment(progress: RunProgress) -> Text:
@@ -142,13 +140,7 @@ def _tokens(progress: RunProgress) -> Text:
     rates = progress.measure_tokens()
     if rates is None:
         return Text(UNKNOWN, "dim")
-    return _named(
-        ("fast", rate(rates.fast)),
-        ("full", rate(rates.full)),
-        ("prefill", rate(rates.prefill)),
-        ("cached", rate(rates.cached)),
-        ("scored", rate(rates.scored)),
-    )
+    return _named(*((name, rate(value)) for name, value in asdict(rates).items()))
 
 
 def _queues(progress: RunProgress) -> Text:

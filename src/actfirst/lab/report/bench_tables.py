@@ -34,8 +34,9 @@ _QUALITY_COLUMNS = (
 )
 
 
-def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
+def rollout_table(stored: tuple[Path, RolloutResult], place: int) -> Table:
     """Every timed point beside its idealized estimate and the least time that its cap allows."""
+    path, result = stored
     settings = result.settings
     rows = []
     for point in result.points:
@@ -59,8 +60,9 @@ def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
     )
 
 
-def quality_table(path: Path, result: QualityResult, place: int) -> Table:
+def quality_table(stored: tuple[Path, QualityResult], place: int) -> Table:
     """Strategies from each checkpoint; marks among the strategies of one checkpoint."""
+    path, result = stored
     rows: list[list[Cell]] = []
     rules: list[int] = []
     for name in dict.fromkeys(row.checkpoint for row in result.rows):

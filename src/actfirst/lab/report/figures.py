@@ -19,7 +19,8 @@ from actfirst.lab.quality import STRATEGIES, TITLES
 from actfirst.lab.report.bench_tables import said, simulated_mark
 from actfirst.lab.report.cells import csv_text
 from actfirst.lab.report.sources import Setting
-from actfirst.lab.results import QualityResult, RolloutPoint, RolloutResult
+from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.lab.rollout.run import Timing
 from actfirst.methods.table import METHODS
 from actfirst.runs.run import Run
 from actfirst.terminal.pictures import canvas
@@ -58,10 +59,10 @@ def draw_performance(setting: Setting, place: int, folder: Path) -> Figure | Non
     figure, (axes,) = _figure(1, width=9.0, height=4.6)
     for group in groups:
         seconds, means, lows, highs = map(list, zip(*spread_over_time(group.runs), strict=True))
-        look = _look(group, setting)
-        axes.fill_between(seconds, lows, highs, color=look.colour, alpha=0.10, linewidth=0)
-        axes.plot(seconds, means, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label)
-        axes.plot(seconds[-1:], means[-1:], "*", color=look.colour, markersize=11, clip_on=False)
+        colour, dashes = _look(group, setting)
+        axes.fill_between(seconds, lows, highs, color=colour, alpha=0.10, linewidth=0)
+        axes.plot(seconds, means, color=colour, dashes=dashes, linewidth=1.8, label=group.label)
+        axes.plot(seconds[-1:], means[-1:], "*", color=colour, markersize=11, clip_on=False)
     teachers = [other.result.result for other in setting.others if other.label.startswith("Teacher")]
     for teacher in teachers:
         axes.axhline(teacher.overall.success_rate.mean, color="#666666", linewidth=1, linestyle=":")
@@ -95,7 +96,7 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     figure, panels = _figure(3, width=11.0, height=4.0)
     points: list[tuple[object, ...]] = []
     for group in groups:
-        look = _look(group, setting)
+        colour, dashes = _look(group, setting)
         curves = [
             {update: rates for update, rates in alignment_over_updates(run.lines).items() if rates}
             for run in group.runs
@@ -108,9 +109,7 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
         xs = sorted(set.intersection(*map(set, curves)))
         for axes, rate in zip(panels, RATES, strict=True):
             ys = [statistics.fmean(curve[update][rate] for curve in curves) for update in xs]
-            axes.plot(
-                xs, ys, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label, clip_on=False
-            )
+            axes.plot(xs, ys, color=colour, dashes=dashes, linewidth=1.8, label=group.label, clip_on=False)
     for axes, rate in zip(panels, RATES, strict=True):
         axes.set_title(_TITLES[rate], fontsize=10, loc="left")
         axes.set_ylim(0, 100)
@@ -124,8 +123,9 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     return _save(figure, folder, f"alignment-{place}", title, caption, _paths(groups), series)
 
 
-def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) -> Figure:
+def draw_rollout(stored: tuple[Path, RolloutResult], place: int, folder: Path) -> Figure:
     """Both scans: measured (solid), idealized (dashed), and what the engine allows at best (dotted)."""
+    path, result = stored
     figure, panels = _figure(2, width=10.0, height=4.0)
     settings = result.settings
     scans = (
@@ -162,8 +162,9 @@ def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) ->
     return _save(figure, folder, f"rollout-{place}", title, caption, [path])
 
 
-def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) -> Figure:
+def draw_quality(stored: tuple[Path, QualityResult], place: int, folder: Path) -> Figure:
     """Repetition, yield and turns of each strategy, by checkpoint."""
+    path, result = stored
     figure, panels = _figure(3, width=11.0, height=4.0)
     names = list(dict.fromkeys(row.checkpoint for row in result.rows))
     metrics = (
@@ -186,7 +187,7 @@ def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) ->
     return _save(figure, folder, f"quality-{place}", "Rollout quality by acting strategy", caption, [path])
 
 
-def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], full: int, colour: str) -> None:
+def _draw_scan(axes: Axes, points: Sequence[Timing], xs: Sequence[float], full: int, colour: str) -> None:
     speedups, deviations = [p.speedup for p in points], [p.deviation or 0.0 for p in points]
     label = f"{full}-token responses"
     axes.errorbar(xs, speedups, yerr=deviations, color=colour, marker="o", markersize=4, capsize=3, label=label)
@@ -194,17 +195,11 @@ def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], 
     axes.plot(xs, [p.most for p in points], color=colour, linestyle=":", linewidth=1.2)
 
 
-@dataclass(frozen=True)
-class _Look:
-    colour: str
-    dashes: tuple[float | None, ...]
-
-
-def _look(group: MethodRuns, setting: Setting) -> _Look:
+def _look(group: MethodRuns, setting: Setting) -> tuple[str, tuple[float | None, ...]]:
     """A colour per method, another dash for each of its variants."""
     variants = [one.label for one in setting.groups if one.spec == group.spec]
     place = list(METHODS).index(group.spec)
-    return _Look(_PALETTE[place % len(_PALETTE)], _DASHES[variants.index(group.label) % len(_DASHES)])
+    return _PALETTE[place % len(_PALETTE)], _DASHES[variants.index(group.label) % len(_DASHES)]
 
 
 def _names(group: MethodRuns, run: Run) -> tuple[object, ...]:
