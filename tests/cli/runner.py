@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +11,7 @@ import pytest
 
 from actfirst.cli.main import main
 from actfirst.config.sections import Config
+from actfirst.runs.lines import LedgerCounts, SuccessRates, Summary
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,18 @@ class FakeRuntime(ModuleType):
         self.failure = failure
         self.calls: list[tuple[Config, Path, bool]] = []
 
-    def train(
-        self, config: Config, folder: Path, *, resume: bool = False, watcher: object = None
-    ) -> Mapping[str, object]:
+    def train(self, config: Config, folder: Path, *, resume: bool = False, watcher: object = None) -> Summary:
         self.calls.append((config, folder, resume))
         if self.failure is not None:
             raise self.failure
-        return {"updates": config.run.updates}
+        return Summary(
+            title="a fake run",
+            updates=config.run.updates,
+            success_rate=SuccessRates(),
+            training_seconds=1.0,
+            seconds_by_stage={},
+            ledger=LedgerCounts(),
+        )
 
 
 def install(monkeypatch: pytest.MonkeyPatch, failure: BaseException | None = None) -> FakeRuntime:

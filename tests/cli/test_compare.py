@@ -11,7 +11,7 @@ import pytest
 from actfirst.cli.compare import split_arguments
 from actfirst.config.load import resolve
 from actfirst.lab import compare_runs
-from actfirst.lab.compare_runs import PlannedRun, Progress
+from actfirst.lab.compare_runs import PlannedRun, Told
 from tests.cli.runner import run
 from tests.support.run_folders import write_run
 
@@ -22,7 +22,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
     names: list[str] = []
 
-    def make(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def make(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         for place, planned_run in enumerate(planned, start=1):
             names.append(planned_run.name)
             seconds = 100.0 if planned_run.spec.method == "vanilla" else 50.0
@@ -70,7 +70,7 @@ def test_table_files_and_picture(made: list[str], capsys: pytest.CaptureFixture[
 def test_an_interrupt_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def interrupted(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compare_runs, "make_runs", interrupted)

@@ -123,7 +123,7 @@ def test_a_model_is_trained_on_it(tower: Path, tmp_path: Path) -> None:
     tiny = [text for text in overrides(tmp_path) if not text.startswith("environment.")]
     more = ["run.updates=1", "rollout.tasks_per_batch=2", "learner.batch_size=2", "pool.kind=inline"]
     config = configured(tmp_path, *tiny, *more)
-    assert train(config, tmp_path / "run")["updates"] == 1
+    assert train(config, tmp_path / "run").updates == 1
     assert {str(line["task"]["id"]).split("/")[0] for line in read_episodes(tmp_path / "run")} == {"tower"}  # type: ignore[index]
 
 

@@ -1,10 +1,8 @@
-"""Marks, ranks with ties, drops and mean speedups, by hand."""
+"""Marks, ranks with ties and drops, by hand."""
 
 from __future__ import annotations
 
-import pytest
-
-from actfirst.lab.aggregate import Mark, Result, ablation, average_ranks, marks, mean_speedup
+from actfirst.lab.aggregate import Mark, Result, ablation, average_ranks, marks
 
 
 class TestMarks:
@@ -39,9 +37,6 @@ class TestRanks:
     def test_ranks_always_sum_to_the_same(self) -> None:
         assert sum(average_ranks({"a": 3.0, "b": 3.0, "c": 1.0, "d": 2.0}).values()) == 10.0
 
-    def test_lower_may_be_better(self) -> None:
-        assert average_ranks({"a": 10.0, "b": 30.0}, higher_is_better=False) == {"a": 1.0, "b": 2.0}
-
 
 class TestAblation:
     SETTINGS = (
@@ -64,8 +59,3 @@ class TestAblation:
     def test_without_ours_there_is_no_table(self) -> None:
         assert ablation(self.SETTINGS, "somebody else") == {}
         assert ablation([], "ours") == {}
-
-
-def test_speedups_are_averaged_not_times() -> None:
-    # 10 / 5 = 2 and 40 / 10 = 4; the quotient of the sums would be 3.33
-    assert mean_speedup([10.0, 40.0], [5.0, 10.0]) == pytest.approx(3.0)

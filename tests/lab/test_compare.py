@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from actfirst.errors import ConfigError, RunFolderError
-from actfirst.lab.compare import Comparison, MethodRuns, compare, spread_over_time
+from actfirst.lab.compare import QUANTITIES, Comparison, MethodRuns, compare, seconds_until, spread_over_time
 from actfirst.lab.compare_table import compare_rows, markdown
-from actfirst.runs.run_record import Point, read_run, seconds_until
+from actfirst.runs.lines import EvaluationPoint
+from actfirst.runs.run import open_run
 from tests.support.run_folders import NO_ALIGNMENT, write_run
 
 SLOW = [(0, 0.0, 10.0), (4, 100.0, 40.0), (8, 200.0, 60.0)]
 FAST = [(0, 0.0, 10.0), (4, 40.0, 60.0), (8, 80.0, 70.0)]
+
+
+def point(update: int, seconds: float, success: float) -> EvaluationPoint:
+    return EvaluationPoint(who="student", update=update, training_seconds=seconds, success_rate=success)
 
 
 def two_methods(tmp_path: Path) -> Comparison:
@@ -35,18 +40,26 @@ def two_methods(tmp_path: Path) -> Comparison:
     ]
     return compare(
         [
-            MethodRuns("Slow", "slow", tuple(map(read_run, slow))),
-            MethodRuns("Fast", "fast", tuple(map(read_run, fast))),
+            MethodRuns("Slow", "slow", tuple(map(open_run, slow))),
+            MethodRuns("Fast", "fast", tuple(map(open_run, fast))),
         ]
     )
 
 
 class TestReadingARun:
     def test_counts_are_sums_over_batches_and_balances_come_from_the_summary(self, tmp_path: Path) -> None:
-        run = read_run(write_run(tmp_path / "run", seed=5, seconds=100.0, curve=SLOW))
-        assert (run.seed, run.updates, run.final_success, run.teacher) == (5, 8, 60.0, 80.0)
-        assert (run.transitions, run.fast_tokens, run.full_tokens, run.scoring_seconds) == (40, 200, 500, 1.0)
-        assert (run.responses_generated, run.responses_trained) == (20, 17)
+        run = open_run(write_run(tmp_path / "run", seed=5, seconds=100.0, curve=SLOW))
+        summary = run.summary
+        assert (run.seed, summary.updates, run.final_success, summary.success_rate.teacher) == (
+            5,
+            8,
+            60.0,
+            80.0,
+        )
+        found = {quantity.key: quantity.of(run) for quantity in QUANTITIES}
+        counted = ("transitions", "fast_tokens", "full_tokens", "scoring_seconds")
+        assert [found[key] for key in counted] == [40, 200, 500, 1.0]
+        assert (found["responses_generated"], found["responses_trained"]) == (20, 17)
         # 6 of 8 first actions, 4 of 8 trajectories, 20 of 40 turns
         assert run.alignment.rates() == {"first_action": 75.0, "full_trajectory": 50.0, "turn_coverage": 50.0}
 
@@ -54,18 +67,18 @@ class TestReadingARun:
         folder = write_run(tmp_path / "run", seed=5, seconds=100.0, curve=SLOW)
         (folder / "summary.json").unlink()
         with pytest.raises(RunFolderError, match="no finished run"):
-            read_run(folder)
+            _ = open_run(folder).summary
 
     def test_a_line_that_cannot_be_read_is_named(self, tmp_path: Path) -> None:
         folder = write_run(tmp_path / "run", seed=5, seconds=100.0, curve=SLOW)
         with (folder / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"type": "evaluation", "who": "student"}) + "\n")
         with pytest.raises(RunFolderError, match="line 7 of"):
-            read_run(folder)
+            _ = open_run(folder).lines
 
 
 class TestSecondsUntil:
-    CURVE = tuple(Point(*point) for point in SLOW)
+    CURVE = tuple(point(*values) for values in SLOW)
 
     @pytest.mark.parametrize(
         ("target", "seconds"),
@@ -75,7 +88,7 @@ class TestSecondsUntil:
         assert seconds_until(self.CURVE, target) == (None if seconds is None else pytest.approx(seconds))
 
     def test_the_first_crossing_counts_even_if_success_falls_again(self) -> None:
-        curve = [Point(0, 0.0, 0.0), Point(1, 10.0, 50.0), Point(2, 20.0, 20.0), Point(3, 30.0, 60.0)]
+        curve = [point(0, 0.0, 0.0), point(1, 10.0, 50.0), point(2, 20.0, 20.0), point(3, 30.0, 60.0)]
         assert seconds_until(curve, 40.0) == pytest.approx(8.0)
 
     def test_no_evaluations_reach_nothing(self) -> None:
@@ -111,8 +124,8 @@ class TestComparison:
         assert fast.reach.sooner_is_lower_bound
 
     def test_a_method_that_does_not_arrive_in_every_seed_has_no_ratio(self, tmp_path: Path) -> None:
-        good = read_run(write_run(tmp_path / "good", seed=1, seconds=200.0, curve=SLOW))
-        bad = read_run(
+        good = open_run(write_run(tmp_path / "good", seed=1, seconds=200.0, curve=SLOW))
+        bad = open_run(
             write_run(tmp_path / "bad", seed=1, seconds=50.0, curve=[(0, 0.0, 10.0), (8, 50.0, 59.0)])
         )
         _, late = compare([MethodRuns("Good", "g", (good,)), MethodRuns("Bad", "b", (bad,))]).methods
@@ -130,13 +143,13 @@ class TestComparison:
         assert "first_action" not in slow.quantities
 
     def test_different_seeds_cannot_be_paired(self, tmp_path: Path) -> None:
-        one = read_run(write_run(tmp_path / "one", seed=1, seconds=10.0, curve=SLOW))
-        two = read_run(write_run(tmp_path / "two", seed=2, seconds=10.0, curve=SLOW))
+        one = open_run(write_run(tmp_path / "one", seed=1, seconds=10.0, curve=SLOW))
+        two = open_run(write_run(tmp_path / "two", seed=2, seconds=10.0, curve=SLOW))
         with pytest.raises(ConfigError, match="pair them"):
             compare([MethodRuns("One", "one", (one,)), MethodRuns("Two", "two", (two,))])
 
     def test_runs_without_evaluations_still_compare_in_time(self, tmp_path: Path) -> None:
-        runs = [read_run(write_run(tmp_path / name, seed=1, seconds=10.0, curve=[])) for name in "ab"]
+        runs = [open_run(write_run(tmp_path / name, seed=1, seconds=10.0, curve=[])) for name in "ab"]
         comparison = compare([MethodRuns(name, name, (run,)) for name, run in zip("ab", runs, strict=True)])
         assert comparison.target is None
         assert comparison.methods[1].speedup.mean == 1.0
@@ -169,6 +182,6 @@ class TestTable:
 
 class TestSpreadOverTime:
     def test_takes_the_updates_at_which_all_runs_were_evaluated(self, tmp_path: Path) -> None:
-        one = read_run(write_run(tmp_path / "one", seed=1, seconds=200.0, curve=SLOW))
-        two = read_run(write_run(tmp_path / "two", seed=2, seconds=80.0, curve=[FAST[0], FAST[2]]))
+        one = open_run(write_run(tmp_path / "one", seed=1, seconds=200.0, curve=SLOW))
+        two = open_run(write_run(tmp_path / "two", seed=2, seconds=80.0, curve=[FAST[0], FAST[2]]))
         assert spread_over_time([one, two]) == [(0.0, 10.0, 10.0, 10.0), (140.0, 65.0, 60.0, 70.0)]

@@ -13,11 +13,13 @@ from actfirst.config.load import dump_toml, resolve
 from actfirst.config.sections import Config
 from actfirst.errors import RunFolderError
 from actfirst.evaluate import model as evaluating
-from actfirst.evaluate.results import Evaluation, Outcome, summarise
-from actfirst.lab import curves, lab
-from actfirst.lab.compare_runs import PlannedRun, Progress
+from actfirst.evaluate.results import Outcome, summarise
+from actfirst.lab import lab
+from actfirst.lab.compare_runs import PlannedRun, Told
 from actfirst.lab.lab import LabPlan, run_lab
-from actfirst.runs.run_record import read_run
+from actfirst.runs.evaluations import Evaluation
+from actfirst.runs.run import open_run
+from actfirst.training.stored_state import StoredState
 from tests.support.run_folders import write_run
 
 UPDATES = 4
@@ -32,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Nothing is trained, evaluated or measured: every call is written down instead."""
     made: list[str] = []
 
-    def train(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def train(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         (run,) = planned
         if (run.folder / "summary.json").exists():
             return
@@ -68,13 +70,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def write_checkpoint(run: Path, update: int, seconds: float) -> None:
     """A checkpoint as far as this reads one: complete, with its training time."""
-    from actfirst.learning.manifest import seal
+    from actfirst.runs.manifest import seal
 
     folder = run / "checkpoints" / f"step-{update:06d}"
     for name in ("model", "training"):
         (folder / name).mkdir(parents=True)
     (folder / "model" / "config.json").write_text("{}")
-    trainer = {"elapsed": seconds + 1.0, "seconds": {"evaluation": 1.0}}
+    trainer = StoredState.start().to_json() | {"elapsed": seconds + 1.0, "seconds": {"evaluation": 1.0}}
     (folder / "training" / "state.json").write_text(json.dumps({"version": update, "trainer": trainer}))
     seal(folder)
 
@@ -122,9 +124,9 @@ def test_a_curve_begins_with_the_zero_shot_student_and_follows_the_checkpoints(
     tmp_path: Path, calls: list[str]
 ) -> None:
     run_lab(plan(tmp_path, "vanilla", seeds=1), lambda line: None)
-    record = read_run(tmp_path / "lab" / "vanilla-seed42")
+    record = open_run(tmp_path / "lab" / "vanilla-seed42")
     # seed 43 fails, so three seeds give two thirds
-    assert [(point.update, point.seconds, round(point.success)) for point in record.curve] == [
+    assert [(point.update, point.training_seconds, round(point.success_rate)) for point in record.curve] == [
         (0, 0.0, 67),
         (2, 4.0, 100),
         (4, 8.0, 67),
@@ -136,7 +138,7 @@ def test_a_curve_begins_with_the_zero_shot_student_and_follows_the_checkpoints(
 def test_nothing_is_made_twice(tmp_path: Path, calls: list[str]) -> None:
     whole = plan(tmp_path, "vanilla", "actfirst", seeds=1)
     run_lab(whole, lambda line: None)
-    curves.evaluation_file(tmp_path / "lab" / "actfirst-seed42", 2).unlink()
+    open_run(tmp_path / "lab" / "actfirst-seed42").evaluation_file(2).unlink()
     calls.clear()
     run_lab(whole, lambda line: None)
     assert [call for call in calls if not call.startswith(("  ", "quality", "simulated", "rollout"))] == [
@@ -149,7 +151,7 @@ def test_a_part_that_fails_is_noted_and_the_others_are_made(
 ) -> None:
     train = lab.make_runs
 
-    def failing(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+    def failing(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
         if planned[0].spec.method == "vanilla":
             raise RunFolderError("no memory left")
         train(planned, recipe, progress)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from actfirst.lab.speed import options, scale, update
+from actfirst.lab.speed.growth import draw_growth
 from actfirst.lab.speed.models import Size, write_checkpoint
-from actfirst.lab.speed.spread import Spread, ratios
 from actfirst.lab.speed.update_child import sequences
-from actfirst.terminal.growth import draw_growth
+from actfirst.lab.spread import Spread, ratios
 
 
 def test_ratios_are_taken_round_by_round() -> None:

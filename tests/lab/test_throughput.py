@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from actfirst.errors import RunFolderError
-from actfirst.lab.throughput import RunTimes, Window, decompose, read_times
-from actfirst.runs.episode_lines import EpisodeLine
+from actfirst.lab.throughput import RunTimes, Window, decompose, times_of
+from actfirst.runs.episodes import EpisodeLine
+from actfirst.runs.run import open_run
 from tests.support.episode_lines import episode, turn
 from tests.support.run_folders import update, write_run
 
@@ -60,7 +61,7 @@ def test_a_run_folder(tmp_path: Path) -> None:
     (folder / "episodes.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     with (folder / "metrics.jsonl").open("a") as metrics:
         metrics.writelines(json.dumps(update(number, 25.0 * number)) + "\n" for number in (1, 2))
-    found = read_times(folder)
+    found = times_of(open_run(folder))
     assert found.full == Window(2, 50.0 - 35.0)
     assert found.early(4.0) == Window(1, 4.0)
 
@@ -68,11 +69,11 @@ def test_a_run_folder(tmp_path: Path) -> None:
 def test_a_run_that_kept_no_times_is_refused(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", seed=1, seconds=100.0, curve=[(0, 0.0, 1.0)])
     with pytest.raises(RunFolderError, match="does not say when"):
-        read_times(folder)
+        times_of(open_run(folder))
 
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", seed=1, seconds=100.0, curve=[(0, 0.0, 1.0)])
     (folder / "episodes.jsonl").write_text('{"id": "x"}\n')
     with pytest.raises(RunFolderError, match=r"line 1 of .*episodes\.jsonl cannot be read: batch"):
-        read_times(folder)
+        times_of(open_run(folder))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
-from actfirst.records import Completion, Response, StopReason
+from actfirst.records import Completion, EngineStats, Response, StopReason
 
 EOS = "\0"
 PROMPT = "question:"

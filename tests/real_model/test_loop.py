@@ -62,6 +62,6 @@ def test_a_real_model_distils_itself(kind: str, smollm2: Path, tmp_path: Path) -
     # Inserted tokens are not trained on: with them, responses may be longer than what was generated.
     generated_at_most = LIMITS["first_stage"] + LIMITS["continuation"]
     assert 0 < first["supervised_tokens"] <= len(first["sample_ids"]) * generated_at_most
-    assert summary["updates"] == 2
-    assert summary["success_rate"]["after"] is not None  # type: ignore[index]
+    assert summary.updates == 2
+    assert summary.success_rate.after is not None
     assert any((tmp_path / "run" / "checkpoints").iterdir())

@@ -37,7 +37,7 @@ def test_the_current_and_the_preceding_version_are_used_and_older_ones_discarded
 def test_reasons_of_a_batch_enter_the_ledger() -> None:
     buffer = SampleBuffer(max_lag=1)
     buffer.add([sample("a", 0)], {"not scored": 2})
-    assert buffer.ledger.to_json(len(buffer)) == {
+    assert buffer.ledger.counts(len(buffer)).to_json() == {
         "generated": 3,
         "trained": 0,
         "discarded": {"not scored": 2},
@@ -55,7 +55,7 @@ def test_a_lost_sample_is_an_error() -> None:
 def test_a_ledger_survives_storage() -> None:
     ledger = Ledger(7, 3)
     ledger.discarded["stale"] = 2
-    again = Ledger.from_json(ledger.to_json(2))
+    again = Ledger.of(ledger.counts(2))
     assert again == ledger
 
 
@@ -92,9 +92,9 @@ def test_tokens_are_counted_when_generated_and_when_trained_on() -> None:
     each = len(made[0].token_ids)
     buffer.add(made, {"not scored": 1}, tokens=3 * each)
     assert buffer.take(1, version=0) is not None
-    stored = buffer.ledger.to_json(len(buffer))
-    assert (stored["generated_tokens"], stored["trained_tokens"]) == (3 * each, each)
-    assert Ledger.from_json(stored) == buffer.ledger
+    stored = buffer.ledger.counts(len(buffer))
+    assert (stored.generated_tokens, stored.trained_tokens) == (3 * each, each)
+    assert Ledger.of(stored) == buffer.ledger
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actfirst.methods.acting import TrainingPoint
 from actfirst.records import ActionSource, Verdict
-from actfirst.rollout.alignment_counts import count_alignment
 from actfirst.rollout.collect import RolloutBatch
+from actfirst.runs.lines import AlignmentCounts
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect, right_action
 from tests.support.scripted import Request
 from tests.support.toy_world import CorridorReferences
@@ -30,7 +30,7 @@ def test_a_perfect_student_follows_its_references_to_the_end() -> None:
     made = bench("actfirst", perfect)
     batch = collect(made)
     assert all(episode.final is not None and episode.final.success for episode in batch.episodes)
-    counts = count_alignment(batch.episodes)
+    counts = AlignmentCounts.of(batch.episodes)
     assert counts.rates() == {"first_action": 100.0, "full_trajectory": 100.0, "turn_coverage": 100.0}
     assert {turn.source for e in batch.episodes for turn in e.turns} == {ActionSource.INVERSE_DYNAMICS}
     assert len(batch.samples) == batch.stats.transitions  # `all`: one response per visited context
@@ -109,13 +109,13 @@ def test_without_fallback_an_invalid_proposal_ends_the_rollout_and_its_request_i
     assert batch.episodes[0].turns == ()
     assert [request.action for request in batch.episodes[0].unexecuted] == ["fly away"]
     assert batch.stats.fast_requests == 1
-    assert count_alignment(batch.episodes).guided == 1
+    assert AlignmentCounts.of(batch.episodes).guided == 1
 
 
 def test_replay_executes_reference_actions_and_asks_for_no_fast_action() -> None:
     made = bench("replay-100", perfect)
     batch = collect(made, 4)
-    assert count_alignment(batch.episodes).guided == 0  # replayed, not guided
+    assert AlignmentCounts.of(batch.episodes).guided == 0  # replayed, not guided
     assert all(episode.final is not None and episode.final.success for episode in batch.episodes)
     assert not any(request.is_fast for request in made.engine.requests)
     half = bench("replay-50", perfect)

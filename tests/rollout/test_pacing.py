@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from actfirst.engines.base import EngineStats
 from actfirst.methods.acting import TrainingPoint
-from actfirst.records import ActionSource
+from actfirst.records import ActionSource, EngineStats
 from actfirst.rollout.pacing import Load, Pacer
 from tests.support.collecting import bench, corridor_tasks, perfect
 

@@ -17,7 +17,7 @@ from actfirst.records import (
     Turn,
     Verdict,
 )
-from actfirst.runs.episodes import episode_to_json
+from actfirst.runs.episodes import EpisodeLine
 
 PROMPT = tuple(range(900, 907))
 RESPONSE = Response(
@@ -59,7 +59,7 @@ EPISODE = Episode(
 
 
 def test_an_episode_says_what_happened() -> None:
-    record = episode_to_json(EPISODE)
+    record = EpisodeLine.of(EPISODE).to_json()
     turns = record.pop("turns")
     assert record == {
         "id": "b0001-e02",
@@ -120,16 +120,15 @@ def test_an_episode_says_what_happened() -> None:
 
 
 def test_no_token_ids_are_stored() -> None:
-    text = json.dumps(episode_to_json(EPISODE))
+    text = json.dumps(EpisodeLine.of(EPISODE).to_json())
     assert not any(str(token) in text for token in (*PROMPT, *RESPONSE.token_ids))
 
 
 def test_equal_states_have_equal_digests_and_no_state_has_none() -> None:
     def states(*values: str) -> list[str]:
         turns = tuple(replace(TURN, state=value) for value in values)
-        record = episode_to_json(replace(EPISODE, turns=turns))["turns"]
-        assert isinstance(record, list)
-        return [turn["state"] for turn in record]
+        record = EpisodeLine.of(replace(EPISODE, turns=turns))
+        return [turn.state for turn in record.turns]
 
     one, same, other, none = states("a" * 5000, "a" * 5000, "b", "")
     assert one == same != other
@@ -138,6 +137,6 @@ def test_equal_states_have_equal_digests_and_no_state_has_none() -> None:
 
 
 def test_an_episode_that_failed_is_recorded_with_its_reason() -> None:
-    record = episode_to_json(replace(EPISODE, turns=(), final=None, error="PromptTooLong: 700 > 640"))
+    record = EpisodeLine.of(replace(EPISODE, turns=(), final=None, error="PromptTooLong: 700 > 640")).to_json()
     assert record["error"] == "PromptTooLong: 700 > 640"
     assert (record["success"], record["score"], record["turns"]) == (False, 0.0, [])

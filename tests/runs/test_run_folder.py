@@ -12,12 +12,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import ConfigDict
 
 from actfirst.errors import RunFolderError
 from actfirst.runs import files
+from actfirst.runs.record import Record
 from actfirst.runs.run_folder import START, RunFolder, read_episodes, read_metrics, saved_config
 
 CONFIG = "[run]\nseed = 1\n"
+
+
+class Anything(Record):
+    model_config = ConfigDict(extra="allow")
+
+
+def line(**fields: object) -> Anything:
+    return Anything.model_validate(fields)
 
 
 @pytest.fixture
@@ -32,9 +42,9 @@ def test_a_new_folder_holds_the_configuration_and_room_for_checkpoints(folder: R
 
 
 def test_metrics_and_episodes_are_one_json_object_a_line(folder: RunFolder) -> None:
-    folder.append_metrics({"step": 1, "loss": 0.5})
-    folder.append_metrics({"step": 2, "loss": 0.25})
-    folder.append_episodes([{"id": "a", "text": "line one\nline two"}, {"id": "b", "text": "ü"}])
+    folder.append_metrics(line(step=1, loss=0.5))
+    folder.append_metrics(line(step=2, loss=0.25))
+    folder.append_episodes([line(id="a", text="line one\nline two"), line(id="b", text="ü")])
     folder.append_episodes([])
     assert read_metrics(folder.path) == [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}]
     assert [episode["text"] for episode in read_episodes(folder.path)] == ["line one\nline two", "ü"]
@@ -42,15 +52,15 @@ def test_metrics_and_episodes_are_one_json_object_a_line(folder: RunFolder) -> N
 
 
 def test_a_number_that_is_not_finite_is_null_because_json_has_no_nan(folder: RunFolder) -> None:
-    folder.append_metrics({"loss": float("nan"), "nested": {"list": [float("inf"), 1.0]}})
+    folder.append_metrics(line(loss=float("nan"), nested={"list": [float("inf"), 1.0]}))
     assert read_metrics(folder.path) == [{"loss": None, "nested": {"list": [None, 1.0]}}]
-    folder.write_summary({"after": float("nan")})
+    folder.write_summary(line(after=float("nan")))
     assert json.loads((folder.path / "summary.json").read_text()) == {"after": None}
 
 
 def test_the_summary_is_replaced_as_a_whole(folder: RunFolder) -> None:
-    folder.write_summary({"updates": 1, "old": True})
-    folder.write_summary({"updates": 2})
+    folder.write_summary(line(updates=1, old=True))
+    folder.write_summary(line(updates=2))
     assert json.loads((folder.path / "summary.json").read_text()) == {"updates": 2}
     assert not list(folder.path.glob("*.tmp"))
 
@@ -90,7 +100,7 @@ class TestWhoMayWrite:
     def test_a_run_is_open_once_in_a_process(self, folder: RunFolder) -> None:
         with pytest.raises(RunFolderError, match="already open for writing in this process"):
             RunFolder.open(folder.path)
-        folder.append_metrics({"still": "mine"})
+        folder.append_metrics(line(still="mine"))
         folder.close()
         folder.close()
         RunFolder.open(folder.path).close()
@@ -104,7 +114,7 @@ class TestWhoMayWrite:
     def test_a_closed_folder_takes_no_lines(self, folder: RunFolder) -> None:
         folder.close()
         with pytest.raises(RunFolderError, match="was closed"):
-            folder.append_metrics({"step": 1})
+            folder.append_metrics(line(step=1))
 
 
 OPEN = """
@@ -118,9 +128,10 @@ WRITE_FOREVER = """
 import sys
 from pathlib import Path
 from actfirst.runs.run_folder import RunFolder
+from tests.runs.test_run_folder import line
 folder = RunFolder.create(Path(sys.argv[1]), "")
 for step in range(10_000_000):
-    folder.append_metrics({"step": step, "text": "x" * (step % 5000)})
+    folder.append_metrics(line(step=step, text="x" * (step % 5000)))
     if step == 20:
         print("ready", flush=True)
 """
@@ -128,42 +139,42 @@ for step in range(10_000_000):
 
 class TestResume:
     def test_rewinding_forgets_what_came_after_the_checkpoint(self, folder: RunFolder) -> None:
-        folder.append_metrics({"step": 1})
-        folder.append_episodes([{"id": "a"}])
+        folder.append_metrics(line(step=1))
+        folder.append_episodes([line(id="a")])
         offsets = folder.offsets()
-        folder.append_metrics({"step": 2})
-        folder.append_episodes([{"id": "b"}])
+        folder.append_metrics(line(step=2))
+        folder.append_episodes([line(id="b")])
         folder.close()
 
         resumed = RunFolder.open(folder.path)
         resumed.rewind(offsets)
-        resumed.append_metrics({"step": 2, "again": True})
+        resumed.append_metrics(line(step=2, again=True))
         assert read_metrics(folder.path) == [{"step": 1}, {"step": 2, "again": True}]
         assert list(read_episodes(folder.path)) == [{"id": "a"}]
 
     def test_offsets_are_sizes_in_bytes(self, folder: RunFolder) -> None:
         assert folder.offsets() == START == {"metrics.jsonl": 0, "episodes.jsonl": 0}
-        folder.append_metrics({"a": 1})
+        folder.append_metrics(line(a=1))
         assert folder.offsets() == {"metrics.jsonl": len('{"a":1}\n'), "episodes.jsonl": 0}
 
     def test_a_run_without_a_checkpoint_starts_over(self, folder: RunFolder) -> None:
-        folder.append_metrics({"step": 1})
+        folder.append_metrics(line(step=1))
         folder.rewind(START)
         assert read_metrics(folder.path) == []
 
     def test_a_half_written_line_is_not_read_and_is_cut_on_opening(self, folder: RunFolder) -> None:
-        folder.append_metrics({"step": 1})
+        folder.append_metrics(line(step=1))
         folder.close()
         path = folder.path / "metrics.jsonl"
         with path.open("a") as file:
             file.write('{"step": 2, "lo')
         assert read_metrics(folder.path) == [{"step": 1}]
         with RunFolder.open(folder.path) as resumed:
-            resumed.append_metrics({"step": 2})
+            resumed.append_metrics(line(step=2))
         assert read_metrics(folder.path) == [{"step": 1}, {"step": 2}]
 
     def test_a_half_written_line_longer_than_a_read_block_is_cut_too(self, folder: RunFolder) -> None:
-        folder.append_metrics({"step": 1})
+        folder.append_metrics(line(step=1))
         folder.close()
         with (folder.path / "metrics.jsonl").open("a") as file:
             file.write("x" * 200_000)
@@ -191,14 +202,14 @@ class TestResume:
     def test_a_file_shorter_than_the_checkpoint_says_is_refused_and_nothing_is_cut(
         self, folder: RunFolder
     ) -> None:
-        folder.append_metrics({"step": 1})
-        folder.append_episodes([{"id": "a"}])
+        folder.append_metrics(line(step=1))
+        folder.append_episodes([line(id="a")])
         with pytest.raises(RunFolderError, match=r"episodes\.jsonl is not the file that the checkpoint saw"):
             folder.rewind({"metrics.jsonl": 0, "episodes.jsonl": 999})
         assert read_metrics(folder.path) == [{"step": 1}]
 
     def test_an_offset_inside_a_line_is_refused(self, folder: RunFolder) -> None:
-        folder.append_metrics({"step": 1})
+        folder.append_metrics(line(step=1))
         with pytest.raises(RunFolderError, match="no line ends at byte 3"):
             folder.rewind({"metrics.jsonl": 3, "episodes.jsonl": 0})
 
@@ -219,13 +230,13 @@ class TestFullDisk:
         with pytest.raises(
             RunFolderError, match=r"cannot write .*episodes\.jsonl: No space left on device.*--resume"
         ):
-            folder.append_episodes([{"id": "a"}])
+            folder.append_episodes([line(id="a")])
         (folder.path / "episodes.jsonl").unlink()
 
     def test_a_disk_that_fills_up_within_a_line_leaves_no_half_line(
         self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        folder.append_metrics({"step": 1})
+        folder.append_metrics(line(step=1))
         real, calls = os.write, []
 
         def write_three_bytes_then_fail(handle: int, data: bytes) -> int:
@@ -237,15 +248,15 @@ class TestFullDisk:
         with monkeypatch.context() as patch:
             patch.setattr(files.os, "write", write_three_bytes_then_fail)
             with pytest.raises(RunFolderError, match="No space left"):
-                folder.append_metrics({"step": 2})
+                folder.append_metrics(line(step=2))
         assert len(calls) == 2
-        folder.append_metrics({"step": 3})
+        folder.append_metrics(line(step=3))
         assert read_metrics(folder.path) == [{"step": 1}, {"step": 3}]
 
     def test_a_summary_that_cannot_be_written_leaves_the_old_one(
         self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        folder.write_summary({"updates": 1})
+        folder.write_summary(line(updates=1))
 
         def fail(*_: object) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -253,7 +264,7 @@ class TestFullDisk:
         with monkeypatch.context() as patch:
             patch.setattr(files.os, "fsync", fail)
             with pytest.raises(RunFolderError, match=r"summary\.json: No space left"):
-                folder.write_summary({"updates": 2})
+                folder.write_summary(line(updates=2))
         assert json.loads((folder.path / "summary.json").read_text()) == {"updates": 1}
 
     def test_a_place_that_is_no_folder_is_named(self, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.policy.tokens import PromptEncoder
-from actfirst.records import Completion, Response, StopReason
+from actfirst.records import Completion, EngineStats, Response, StopReason
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from actfirst.lab.compare import MethodRuns, compare
-from actfirst.runs.run_record import read_run
-from actfirst.terminal.pictures import _apart, draw_comparison, draw_run
+from actfirst.lab.compare_picture import _apart, draw_comparison
+from actfirst.runs.run import open_run
+from actfirst.terminal.pictures import draw_run
 from tests.support.run_folders import write_run
 
 PNG = b"\x89PNG\r\n"
@@ -27,7 +28,7 @@ def test_a_run_with_one_evaluation_has_none(tmp_path: Path) -> None:
 def test_a_comparison_has_a_picture_with_or_without_curves(tmp_path: Path) -> None:
     curves = {"a": [(0, 0.0, 10.0), (8, 9.0, 60.0)], "b": []}
     runs = {
-        name: read_run(write_run(tmp_path / name, seed=1, seconds=9.0, curve=curve))
+        name: open_run(write_run(tmp_path / name, seed=1, seconds=9.0, curve=curve))
         for name, curve in curves.items()
     }
     for names in (("a",), ("a", "b"), ("b",)):

@@ -9,13 +9,13 @@ import pytest
 
 from actfirst.terminal.progress import RunProgress
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
-from tests.support.run_folders import NO_ALIGNMENT, batch, update, write_run
-from tests.terminal.watching import IDLE, Clock, Engines, episode, evaluation
+from tests.support.run_folders import NO_ALIGNMENT, write_run
+from tests.terminal.watching import IDLE, Clock, Engines, batch_line, episode, evaluated, update_line
 
 
 def started(clock: Clock, engines: Engines | None = None, updates: int = 20) -> RunProgress:
     progress = RunProgress(now=clock)
-    progress.on_started("Method on toy", updates, 0, engines or Engines())
+    progress.started("Method on toy", updates, 0, engines or Engines())
     return progress
 
 
@@ -23,23 +23,23 @@ class TestWindows:
     def test_success_and_alignment_are_of_the_latest_ten_batches(self) -> None:
         """Paper, "Reference Alignment During Training": counts over the latest 10 completed rollout batches."""
         progress = started(Clock())
-        progress.on_batch(batch(0, succeeded=4, alignment=NO_ALIGNMENT | {"guided": 4, "turns": 4}))
+        progress.batch(batch_line(0, succeeded=4, alignment=NO_ALIGNMENT | {"guided": 4, "turns": 4}))
         for index in range(1, 11):
-            progress.on_batch(batch(index, succeeded=2))
+            progress.batch(batch_line(index, succeeded=2))
         assert progress.success_of_rollouts() == 50.0
         assert progress.alignment() == {"first_action": 75.0, "full_trajectory": 50.0, "turn_coverage": 50.0}
         assert progress.rollout_success == [100.0] + [50.0] * 10
 
     def test_all_batches_count_while_there_are_fewer(self) -> None:
         progress = started(Clock())
-        progress.on_batch(batch(0, succeeded=4))
-        progress.on_batch(batch(1, succeeded=1))
+        progress.batch(batch_line(0, succeeded=4))
+        progress.batch(batch_line(1, succeeded=1))
         assert progress.success_of_rollouts() == pytest.approx(62.5)
 
     def test_nothing_is_known_before_the_first_batch_or_without_guidance(self) -> None:
         progress = started(Clock())
         assert progress.success_of_rollouts() is None
-        progress.on_batch(batch(0, alignment=NO_ALIGNMENT))
+        progress.batch(batch_line(0, alignment=NO_ALIGNMENT))
         assert progress.alignment() == {}
 
 
@@ -49,7 +49,7 @@ class TestPace:
         progress = started(clock)
         assert progress.seconds_left() is None
         for number in range(1, 5):
-            progress.on_update(update(number, 3.0 * number))
+            progress.update(update_line(number, 3.0 * number))
         assert progress.seconds_left() == pytest.approx(16 * 3.0)
         clock.seconds += 2.0
         assert progress.seconds_left() == pytest.approx(46.0)
@@ -57,18 +57,18 @@ class TestPace:
     def test_the_countdown_waits_during_an_evaluation(self) -> None:
         clock = Clock()
         progress = started(clock)
-        progress.on_update(update(1, 3.0))
-        progress.on_update(update(2, 6.0))
+        progress.update(update_line(1, 3.0))
+        progress.update(update_line(2, 6.0))
         progress.stage = "evaluating the student"
         clock.seconds += 100.0
         assert progress.seconds_left() == pytest.approx(54.0)
-        progress.on_evaluated("student", evaluation(40))
+        progress.evaluated(evaluated(40))
         assert progress.seconds_left() == pytest.approx(54.0)
 
     def test_a_number_that_was_not_finite_leaves_no_trace_in_the_curve(self) -> None:
         progress = started(Clock())
-        progress.on_update(update(1, 1.0, reverse_kl=0.5))
-        progress.on_update(update(2, 2.0, reverse_kl=None))
+        progress.update(update_line(1, 1.0, reverse_kl=0.5))
+        progress.update(update_line(2, 2.0, reverse_kl=None))
         assert progress.reverse_kl == [0.5]
         assert progress.done == 2
 
@@ -76,17 +76,17 @@ class TestPace:
 class TestEvaluations:
     def test_before_now_and_teacher_are_kept_apart(self) -> None:
         progress = started(Clock())
-        progress.on_evaluated("teacher", evaluation(90))
-        progress.on_evaluated("student", evaluation(20))
-        progress.on_update(update(1, 1.0))
-        progress.on_evaluated("student", evaluation(35))
-        assert (progress.teacher, progress.before, progress.evaluated) == (90.0, 20.0, 35.0)
+        progress.evaluated(evaluated(90, "teacher"))
+        progress.evaluated(evaluated(20))
+        progress.update(update_line(1, 1.0))
+        progress.evaluated(evaluated(35, update=1))
+        assert (progress.teacher, progress.before, progress.success) == (90.0, 20.0, 35.0)
 
     def test_a_resumed_run_remembers_what_it_measured(self, tmp_path: Path) -> None:
         folder = write_run(tmp_path / "run", seed=1, seconds=9.0, curve=[(0, 0.0, 10.0), (4, 5.0, 30.0)])
-        progress = started(Clock())
-        progress.recall(folder)
-        assert (progress.teacher, progress.before, progress.evaluated) == (80.0, 10.0, 30.0)
+        progress = RunProgress(folder)
+        progress.started("Method on toy", 20, 4, Engines())
+        assert (progress.teacher, progress.before, progress.success) == (80.0, 10.0, 30.0)
         assert len(progress.batches) == 2
 
 
@@ -97,7 +97,7 @@ class TestTokens:
         assert progress.measure_tokens() is None
         engines.generate(1000)
         engines.of_teacher = replace(IDLE, scored_tokens=400)
-        progress.on_episode(episode((30, 70)))
+        progress.episode(episode((30, 70)))
         clock.seconds = 10.0
         rates = progress.measure_tokens()
         assert rates is not None

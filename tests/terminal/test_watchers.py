@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from actfirst.terminal.panel import LivePanel, render
+from actfirst.terminal.panel import LivePanel, choose_watcher, render
 from actfirst.terminal.plain import PlainLines
 from actfirst.terminal.progress import RunProgress
-from actfirst.terminal.watcher import choose_watcher
-from actfirst.training.watch import Unwatched, Watcher
-from tests.support.run_folders import NO_ALIGNMENT, batch, summary, update, write_run
-from tests.terminal.watching import Clock, Engines, evaluation
+from actfirst.training.watch import Watcher
+from tests.support.run_folders import NO_ALIGNMENT, write_run
+from tests.terminal.watching import Clock, Engines, batch_line, evaluated, summary_of, update_line
 
 
 def text_console(width: int = 200) -> Console:
@@ -42,7 +41,7 @@ class TestChoice:
         assert isinstance(choose_watcher(latin), PlainLines)
 
     def test_all_are_watchers(self) -> None:
-        watchers: list[Watcher] = [Unwatched(), PlainLines(text_console()), LivePanel(text_console())]
+        watchers: list[Watcher] = [Watcher(), PlainLines(text_console()), LivePanel(text_console())]
         for watcher in watchers:
             watcher.close()
             watcher.close()
@@ -52,12 +51,12 @@ class TestPanel:
     def test_shows_everything_that_is_known(self) -> None:
         clock = Clock()
         progress = RunProgress(now=clock)
-        progress.on_started("Method on toy", 20, 0, Engines(held=3))
-        progress.on_evaluated("teacher", evaluation(90))
-        progress.on_evaluated("student", evaluation(20))
+        progress.started("Method on toy", 20, 0, Engines(held=3))
+        progress.evaluated(evaluated(90, "teacher"))
+        progress.evaluated(evaluated(20))
         for number in range(1, 5):
-            progress.on_batch(batch(number, succeeded=number))
-            progress.on_update(update(number, 3.0 * number, reverse_kl=1.0 / number))
+            progress.batch(batch_line(number, succeeded=number))
+            progress.update(update_line(number, 3.0 * number, reverse_kl=1.0 / number))
         progress.measure_tokens()
         clock.seconds = 2.0
         console = text_console(80)
@@ -86,15 +85,15 @@ class TestPanel:
 
     def test_says_that_a_method_has_no_guidance(self) -> None:
         progress = RunProgress()
-        progress.on_batch(batch(0, alignment=NO_ALIGNMENT))
+        progress.batch(batch_line(0, alignment=NO_ALIGNMENT))
         console = text_console()
         console.print(render(progress))
         assert "no reference guidance" in printed(console)
 
     def test_fits_a_terminal_of_eighty_columns(self) -> None:
         progress = RunProgress()
-        progress.on_started("Method on toy", 2000, 0, Engines())
-        progress.on_update(update(1999, 99999.0))
+        progress.started("Method on toy", 2000, 0, Engines())
+        progress.update(update_line(1999, 99999.0))
         console = text_console(80)
         console.print(render(progress))
         assert max(map(len, printed(console).splitlines())) == 80
@@ -103,10 +102,10 @@ class TestPanel:
         console = Console(file=io.StringIO(), force_terminal=True, width=100, _environ={})
         panel = LivePanel(console)
         panel.started("Method on toy", 2, 0, Engines())
-        panel.update(update(1, 1.0))
+        panel.update(update_line(1, 1.0))
         panel.close()
         before = printed(console)
-        panel.update(update(2, 2.0))
+        panel.update(update_line(2, 2.0))
         assert before.endswith("\x1b[?25h")  # the cursor is shown again
         assert printed(console) == before
 
@@ -114,13 +113,13 @@ class TestPanel:
 class TestPlainLines:
     def run(self, seconds_per_update: float, updates: int = 6) -> list[str]:
         clock, console = Clock(), text_console()
-        lines = PlainLines(console, progress=RunProgress(now=clock))
+        lines = PlainLines(console, now=clock)
         lines.started("Method on toy", updates, 0, Engines())
-        lines.evaluated("student", evaluation(20), 0.0)
+        lines.evaluated(evaluated(20))
         for number in range(1, updates + 1):
             clock.seconds += seconds_per_update
-            lines.batch(None, batch(number))  # type: ignore[arg-type]
-            lines.update(update(number, seconds_per_update * number))
+            lines.batch(batch_line(number))
+            lines.update(update_line(number, seconds_per_update * number))
         return printed(console).splitlines()
 
     def test_one_line_about_every_ten_seconds_and_one_for_the_last_update(self) -> None:
@@ -146,7 +145,7 @@ class TestConclusion:
     def test_result_time_balance_picture_and_next_steps(self, tmp_path: Path) -> None:
         folder = write_run(tmp_path / "run", seed=1, seconds=125.0, curve=[(0, 0.0, 10.0), (8, 125.0, 60.0)])
         console = text_console()
-        PlainLines(console, folder).finished(summary(125.0))
+        PlainLines(console, folder).finished(summary_of(125.0))
         shown = printed(console)
         for part in (
             "10.0 % before -> 60.0 % after, 75 % of the teacher's 80.0 %",
@@ -165,7 +164,7 @@ class TestConclusion:
     def test_a_run_without_evaluations_has_no_picture_and_says_why(self, tmp_path: Path) -> None:
         folder = write_run(tmp_path / "run", seed=1, seconds=5.0, curve=[])
         console = text_console()
-        PlainLines(console, folder).finished(summary(5.0, before=None, after=None))
+        PlainLines(console, folder).finished(summary_of(5.0, before=None, after=None))
         assert "needs two evaluations" in printed(console)
         assert not (folder / "success.png").exists()
 
@@ -179,5 +178,5 @@ class TestConclusion:
 
         monkeypatch.setattr("actfirst.terminal.pictures.draw_run", full)
         console = text_console()
-        PlainLines(console, folder).finished(summary(5.0))
+        PlainLines(console, folder).finished(summary_of(5.0))
         assert "could not be written: No space left" in printed(console)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from actfirst.engines.base import EngineStats
-from actfirst.evaluate.results import Evaluation, Outcome, summarise
-from actfirst.records import ActionSource, Episode, FastAction, Mode, Task, Turn, Verdict
+from actfirst.evaluate.results import Outcome, summarise
+from actfirst.records import ActionSource, EngineStats, Episode, FastAction, Mode, Task, Turn, Verdict
+from actfirst.runs.lines import BatchLine, EvaluationLine, Summary, UpdateLine, Who
+from tests.support.run_folders import ALIGNMENT, batch, summary, update
 
 IDLE = EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
 
@@ -40,13 +42,13 @@ class Clock:
         return self.seconds
 
 
-def evaluation(success: int) -> Evaluation:
+def evaluated(success: int, who: Who = "student", update: int = 0) -> EvaluationLine:
     """100 tasks, `success` of them solved."""
     outcomes = [
         Outcome(f"t{place}", "seen", "kind", 42, place < success, 100.0 * (place < success), 5)
         for place in range(100)
     ]
-    return summarise(outcomes, 3.0)
+    return EvaluationLine.of(who, update, 0.0, summarise(outcomes, 3.0))
 
 
 def episode(fast_tokens: tuple[int, ...]) -> Episode:
@@ -67,3 +69,15 @@ def episode(fast_tokens: tuple[int, ...]) -> Episode:
         for number, tokens in enumerate(fast_tokens, start=1)
     )
     return Episode("e", Task("t", "train", "k"), 0, turns, None, False, 0, 1.0)
+
+
+def batch_line(index: int, *, succeeded: int = 1, alignment: Mapping[str, int] = ALIGNMENT) -> BatchLine:
+    return BatchLine.model_validate(batch(index, succeeded=succeeded, alignment=alignment))
+
+
+def update_line(number: int, seconds: float, reverse_kl: float | None = 0.5) -> UpdateLine:
+    return UpdateLine.model_validate(update(number, seconds, reverse_kl))
+
+
+def summary_of(seconds: float, *, before: float | None = 10.0, after: float | None = 60.0) -> Summary:
+    return Summary.model_validate(summary(seconds, before=before, after=after))

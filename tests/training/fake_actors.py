@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ray.exceptions import RayActorError
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import EngineError
-from actfirst.records import Completion, StopReason
+from actfirst.records import Completion, EngineStats, StopReason
 
 
 class Method:

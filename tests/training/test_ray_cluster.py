@@ -20,7 +20,7 @@ from ray.cluster_utils import Cluster
 from actfirst.runs.run_folder import read_metrics
 from actfirst.training.local import train as train_locally
 from actfirst.training.ray.train import RayRun
-from actfirst.training.watch import Unwatched
+from actfirst.training.watch import Watcher
 from tests.support.tiny_run import tiny_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -62,7 +62,7 @@ async def reached(run: RayRun, version: int) -> None:
 
 def train(models: Path, folder: Path, *settings: str, disturb: Disturb | None = None) -> RayRun:
     """Train a tiny student, with something happening meanwhile; the run as it was at the end."""
-    run = RayRun(tiny_config(models, *SETTINGS, *settings), folder, Unwatched())
+    run = RayRun(tiny_config(models, *SETTINGS, *settings), folder, Watcher())
 
     async def both() -> None:
         disturbing = asyncio.ensure_future(disturb(run) if disturb else asyncio.sleep(0))

@@ -13,8 +13,9 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ObjectLostError
 
-from actfirst.engines.base import EngineStats, Sampling
+from actfirst.engines.base import Sampling
 from actfirst.errors import EngineDied, EngineError, LearnerLost
+from actfirst.records import EngineStats
 from actfirst.training.ray.fleet import Fleet
 from actfirst.training.ray.publish import Stored, StoredWeights
 from tests.training.fake_actors import FakeEngine, FakeRay, fake_ray

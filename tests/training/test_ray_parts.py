@@ -14,7 +14,6 @@ pytest.importorskip("ray")
 
 from actfirst.config.load import resolve
 from actfirst.config.sections import EngineSection
-from actfirst.engines.base import EngineStats
 from actfirst.errors import (
     ActfirstError,
     ConfigError,
@@ -23,7 +22,7 @@ from actfirst.errors import (
     LearnerLost,
     UpdateError,
 )
-from actfirst.records import Observation, Task, UpdateStats
+from actfirst.records import EngineStats, Observation, Task, UpdateStats
 from actfirst.training.ray import learner as learner_module
 from actfirst.training.ray.cluster import Demands, check_room
 from actfirst.training.ray.engine_actor import EngineActor

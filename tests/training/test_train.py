@@ -54,7 +54,7 @@ def test_a_method_runs_end_to_end_and_every_response_is_accounted_for(
         ledger = line["ledger"]
         assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
         assert 0 <= line["mean_lag"] <= 1
-    assert summary["updates"] == 3
+    assert summary.updates == 3
     batches = lines(tmp_path / "run", "batch")
     assert [line["batch"] for line in batches] == list(range(len(batches)))
     episodes = list(read_episodes(tmp_path / "run"))
@@ -124,7 +124,7 @@ def test_a_finished_run_goes_on_if_more_updates_are_asked_for(models: Path, tmp_
     train(tiny_config(models, "run.updates=2", *settings), tmp_path / "run")
     longer = tiny_config(models, "run.updates=5", *settings)
     summary = train(longer, tmp_path / "run", resume=True)
-    assert summary["updates"] == 5
+    assert summary.updates == 5
     trained = [[line["sample_ids"] for line in lines(tmp_path / name, "update")] for name in ("run", "at once")]
     assert trained[0] == trained[1]
     assert [line["update"] for line in lines(tmp_path / "run", "evaluation")] == [2, 5]

@@ -65,9 +65,9 @@ def scale(
     actfirst bench scale "history length" --doublings 4
     """
     from actfirst.errors import ConfigError
+    from actfirst.lab.speed.growth import draw_growth
     from actfirst.lab.speed.scale import AXES, Workload, measure, to_json
     from actfirst.lab.stored import header
-    from actfirst.terminal.growth import draw_growth
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
         raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")

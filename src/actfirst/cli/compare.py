@@ -12,7 +12,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
-    from actfirst.lab.compare_runs import PlannedRun, Progress
+    from actfirst.lab.compare_runs import PlannedRun, Told
 
 
 def compare(
@@ -46,11 +46,10 @@ def compare(
     from rich.console import Console
 
     from actfirst.config.recipe_files import short_name
+    from actfirst.lab.compare_picture import draw_comparison
     from actfirst.lab.compare_runs import collect, make_runs, plan_runs
-    from actfirst.lab.compare_table import markdown
+    from actfirst.lab.compare_table import markdown, print_comparison
     from actfirst.runs.files import write_atomically, write_json
-    from actfirst.terminal.pictures import draw_comparison
-    from actfirst.terminal.tables import print_comparison
 
     methods, overrides = split_arguments(arguments)
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"
@@ -78,7 +77,7 @@ def split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def _progress(runs: int) -> Iterator[Progress]:
+def _progress(runs: int) -> Iterator[Told]:
     """On a terminal one line that changes, elsewhere the lines that say how a run stands, under its name."""
     from rich.console import Console
     from rich.markup import escape

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
 
 _MEASUREMENTS = {
@@ -63,8 +62,9 @@ def evaluate(
     config = resolve(used, [*(overrides or []), *settings(splits, tasks, seeds)])
     if act in _MEASUREMENTS:
         print_note(f"--act {act}: the model {_MEASUREMENTS[act]}; a measurement, not the protocol")
-    with _progress() as told:
-        result = asyncio.run(evaluate_model(config, folder, told, act))
+    with progress("episodes") as told:
+        evaluated = evaluate_model(config, folder, lambda done, of: told(done, of, ""), act)
+        result = asyncio.run(evaluated)
     print_evaluation(Console(), result)
     if result.errors:
         print_note(f"{result.errors} episodes were cut short by an error and count as they stood")
@@ -83,24 +83,3 @@ def settings(splits: str | None, tasks: int | None, seeds: str | None) -> list[s
     if seeds is not None:
         overrides.append(f"evaluation.seeds=[{seeds}]")
     return overrides
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, about ten lines elsewhere; both on stderr."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def say(done: int, of: int) -> None:
-            if done == of or done % max(1, of // 10) == 0:
-                print_note(f"{done} of {of} episodes")
-
-        yield say
-        return
-    columns = (TextColumn("episodes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)

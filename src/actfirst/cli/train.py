@@ -54,7 +54,7 @@ def train(
         return
     from rich.console import Console
 
-    from actfirst.terminal.watcher import choose_watcher
+    from actfirst.terminal.panel import choose_watcher
     from actfirst.training.choose import train as train_there
 
     print_note(f"run folder: {folder}")
@@ -63,7 +63,7 @@ def train(
     except KeyboardInterrupt:
         print_note(f"stopped; continue with: actfirst train --run {folder} --resume")
         raise typer.Exit(130) from None
-    write_result(json_file, summary)
+    write_result(json_file, summary.to_json())
 
 
 def describe(config: Config, folder: Path) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 
 if TYPE_CHECKING:
     import torch
@@ -77,36 +77,6 @@ class Sampling:
     seed: int | None = None
     draft: Draft | None = None
     ignore_eos: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStats:
-    """Counters since the engine started, and what is in it now.
-
-    `prefilled_tokens` were computed, `cached_tokens` taken from the prefix cache instead; the part of both that
-    fast requests had is given beside them. `drafted_tokens` were verified, `accepted_tokens` of them emitted.
-    `paused` counts how often a full response made room for a fast action. `fast_seconds` and `full_seconds` are
-    the time that generations of each class spent in the engine from admission to their end.
-    """
-
-    requests: int
-    prefilled_tokens: int
-    cached_tokens: int
-    generated_tokens: int
-    scored_tokens: int
-    steps: int
-    busy_seconds: float
-    running: int
-    waiting: int
-    fast_prefilled_tokens: int = 0
-    fast_cached_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    paused: int = 0
-    fast_ended: int = 0
-    fast_seconds: float = 0.0
-    full_ended: int = 0
-    full_seconds: float = 0.0
 
 
 class Engine(Protocol):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from actfirst.config.sections import Config
 from actfirst.evaluate.protocol import choose_tasks, evaluate
-from actfirst.evaluate.results import Evaluation
 from actfirst.methods.strategies import Strategy
 from actfirst.records import Episode
+from actfirst.runs.evaluations import Evaluation
 from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from actfirst.records import Episode
-
-ALL = "all"
+from actfirst.runs.evaluations import Evaluation, Metrics, Statistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,44 +41,6 @@ class Outcome:
             turns=len(episode.turns),
             error=episode.error,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """A metric over seeds. `deviation` is the sample standard deviation, None for a single seed."""
-
-    mean: float
-    deviation: float | None
-    per_seed: tuple[float, ...]
-
-    @classmethod
-    def over(cls, values: Sequence[float]) -> Statistic:
-        deviation = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), deviation, tuple(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """SR (%), Score ([0, 100]) and Round of one group of tasks."""
-
-    tasks: int
-    success_rate: Statistic
-    score: Statistic
-    rounds: Statistic
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """An evaluated checkpoint: metrics over all tasks, by split and by task type."""
-
-    overall: Metrics
-    by_split: dict[str, Metrics]
-    by_kind: dict[str, Metrics]
-    errors: int
-    seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def summarise(outcomes: Sequence[Outcome], seconds: float) -> Evaluation:

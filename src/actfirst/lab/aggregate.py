@@ -32,9 +32,9 @@ def marks(values: Mapping[Name, float], *, digits: int, higher_is_better: bool =
     return {name: by_place.get(places[value], Mark.NONE) for name, value in shown.items()}
 
 
-def average_ranks(values: Mapping[Name, float], *, higher_is_better: bool = True) -> dict[Name, float]:
-    """Ranks from 1; equal values share the average of the ranks that they occupy."""
-    ordered = sorted(values.values(), reverse=higher_is_better)
+def average_ranks(values: Mapping[Name, float]) -> dict[Name, float]:
+    """Ranks from 1, the highest first; equal values share the average of the ranks that they occupy."""
+    ordered = sorted(values.values(), reverse=True)
     return {name: ordered.index(value) + 1 + (ordered.count(value) - 1) / 2.0 for name, value in values.items()}
 
 
@@ -74,8 +74,3 @@ def ablation(settings: Sequence[Mapping[str, Result]], ours: str) -> dict[str, A
         )
         for name in names
     }
-
-
-def mean_speedup(base: Sequence[float], other: Sequence[float]) -> float:
-    """The mean over settings of base time over other time, as the paper averages its speedups."""
-    return statistics.fmean(one / two for one, two in zip(base, other, strict=True))

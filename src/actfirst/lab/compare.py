@@ -1,4 +1,4 @@
-"""Methods side by side: the statistics of `actfirst compare`, as pure functions of run records.
+"""Methods side by side: the statistics of `actfirst compare`, as pure functions of runs.
 
 Every ratio is paired by training seed and only then averaged, because runs of one seed share task order and,
 run one after the other, the state of the machine. Deviations are sample standard deviations over seeds.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from actfirst.errors import ConfigError
-from actfirst.evaluate.results import Statistic
-from actfirst.runs.run_record import RunRecord, seconds_until
+from actfirst.runs.evaluations import Statistic
+from actfirst.runs.lines import EvaluationPoint
+from actfirst.runs.record import Record
+from actfirst.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +25,32 @@ class Quantity:
     key: str
     heading: str
     digits: int
-    of: Callable[[RunRecord], float | None]
+    of: Callable[[Run], float | None]
 
 
-def _stage(name: str) -> Callable[[RunRecord], float | None]:
-    return lambda run: run.stages.get(name, 0.0)
+def _stage(name: str) -> Callable[[Run], float | None]:
+    return lambda run: run.summary.seconds_by_stage.get(name, 0.0)
 
 
-def _rate(name: str) -> Callable[[RunRecord], float | None]:
+def _total(name: str) -> Callable[[Run], float | None]:
+    return lambda run: sum(getattr(line, name) for line in run.batches)
+
+
+def _rate(name: str) -> Callable[[Run], float | None]:
     return lambda run: run.alignment.rates().get(name)
 
 
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity("final_success", "final SR (%)", 1, lambda run: run.final_success),
-    Quantity("training_seconds", "training time (s)", 1, lambda run: run.training_seconds),
-    Quantity("transitions", "environment transitions", 0, lambda run: run.transitions),
-    Quantity("fast_tokens", "fast-action tokens", 0, lambda run: run.fast_tokens),
-    Quantity("full_tokens", "full-response tokens", 0, lambda run: run.full_tokens),
-    Quantity("responses_generated", "full responses generated", 0, lambda run: run.responses_generated),
-    Quantity("responses_trained", "full responses trained on", 0, lambda run: run.responses_trained),
+    Quantity("training_seconds", "training time (s)", 1, lambda run: run.summary.training_seconds),
+    Quantity("transitions", "environment transitions", 0, _total("transitions")),
+    Quantity("fast_tokens", "fast-action tokens", 0, _total("fast_tokens")),
+    Quantity("full_tokens", "full-response tokens", 0, _total("full_tokens")),
+    Quantity("responses_generated", "full responses generated", 0, lambda run: run.summary.ledger.generated),
+    Quantity("responses_trained", "full responses trained on", 0, lambda run: run.summary.ledger.trained),
     Quantity("rollout_seconds", "waiting for rollouts (s)", 1, _stage("rollout")),
     Quantity("update_seconds", "updating (s)", 1, _stage("update")),
-    Quantity("scoring_seconds", "teacher scoring (s)", 1, lambda run: run.scoring_seconds),
+    Quantity("scoring_seconds", "teacher scoring (s)", 1, _total("scoring_seconds")),
     Quantity("first_action", "first-action alignment (%)", 1, _rate("first_action")),
     Quantity("full_trajectory", "full-trajectory alignment (%)", 1, _rate("full_trajectory")),
     Quantity("turn_coverage", "aligned-turn coverage (%)", 1, _rate("turn_coverage")),
@@ -52,15 +59,22 @@ QUANTITIES: tuple[Quantity, ...] = (
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """The runs of one method, one per training seed. `spec` is what was asked for on the command line."""
+    """The runs of one method under equal settings, one per training seed. `spec` is how it was asked for: its name in
+    the table of methods, on a command line perhaps with settings of its own."""
 
     label: str
     spec: str
-    runs: tuple[RunRecord, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(run.folder for run in self.runs)
+
+    def by_seed(self) -> dict[int, Run]:
+        return {run.seed: run for run in self.runs}
 
 
-@dataclass(frozen=True)
-class Reach:
+class Reach(Record):
     """How soon a method reaches the first method's final mean success.
 
     A run that never does counts with its whole training time, which is too little: `seconds` is then a lower
@@ -75,12 +89,9 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class MethodResult:
+class MethodResult(MethodRuns):
     """One method in the comparison."""
 
-    label: str
-    spec: str
-    runs: tuple[RunRecord, ...]
     quantities: dict[str, Statistic]
     speedup: Statistic
     reach: Reach | None
@@ -106,106 +117,96 @@ def compare(methods: Sequence[MethodRuns]) -> Comparison:
     """Compare methods that were run with the same training seeds."""
     if not methods:
         raise ConfigError("nothing to compare: name at least one method")
-    ordered = [_by_seed(method) for method in methods]
-    seeds = tuple(run.seed for run in ordered[0].runs)
-    for method in ordered:
-        theirs = tuple(run.seed for run in method.runs)
+    first, seeds = methods[0], tuple(sorted(methods[0].by_seed()))
+    for method in methods:
+        theirs = tuple(sorted(run.seed for run in method.runs))
         if theirs != seeds:
-            raise ConfigError(
-                f"{method.label} ran with seeds {theirs}, {ordered[0].label} with {seeds}; pair them"
-            )
-    first = ordered[0]
+            raise ConfigError(f"{method.label} ran with seeds {theirs}, {first.label} with {seeds}; pair them")
     finals = [run.final_success for run in first.runs if run.final_success is not None]
     target = statistics.fmean(finals) if finals else None
-    return Comparison(tuple(_result(method, first, target) for method in ordered), seeds, target)
+    return Comparison(tuple(_result(method, first, target) for method in methods), seeds, target)
 
 
-def spread_over_time(runs: Sequence[RunRecord]) -> list[tuple[float, float, float, float]]:
+def spread_over_time(runs: Sequence[Run]) -> list[tuple[float, float, float, float]]:
     """Seconds, mean, lowest and highest success at every update at which all runs were evaluated."""
     curves = [{point.update: point for point in run.curve} for run in runs]
     shared = sorted(set.intersection(*(set(curve) for curve in curves))) if curves else []
     spread = []
     for update in shared:
         points = [curve[update] for curve in curves]
-        values = [point.success for point in points]
-        seconds = statistics.fmean(point.seconds for point in points)
+        values = [point.success_rate for point in points]
+        seconds = statistics.fmean(point.training_seconds for point in points)
         spread.append((seconds, statistics.fmean(values), min(values), max(values)))
     return spread
 
 
+def speedup(base: Sequence[Run], runs: Sequence[Run]) -> Statistic:
+    """Training time of the base over that of the other, pair by pair."""
+    pairs = zip(base, runs, strict=True)
+    return Statistic.over([one.summary.training_seconds / two.summary.training_seconds for one, two in pairs])
+
+
+def seconds_until(curve: Sequence[EvaluationPoint], target: float) -> float | None:
+    """Training seconds at which success first reaches `target`, linear between evaluations; None if never."""
+    for place, point in enumerate(curve):
+        if point.success_rate >= target:
+            if place == 0:
+                return point.training_seconds
+            before = curve[place - 1]
+            share = (target - before.success_rate) / (point.success_rate - before.success_rate)
+            return before.training_seconds + share * (point.training_seconds - before.training_seconds)
+    return None
+
+
 def _result(method: MethodRuns, first: MethodRuns, target: float | None) -> MethodResult:
-    pairs = list(zip(first.runs, method.runs, strict=True))
+    seeds = sorted(first.by_seed())
+    base, runs = ([one.by_seed()[seed] for seed in seeds] for one in (first, method))
+    measured = {one.key: [value for run in runs if (value := one.of(run)) is not None] for one in QUANTITIES}
     return MethodResult(
         label=method.label,
         spec=method.spec,
-        runs=method.runs,
-        quantities=_quantities(method.runs),
-        speedup=Statistic.over([base.training_seconds / run.training_seconds for base, run in pairs]),
-        reach=None if target is None else _reach(pairs, target),
+        runs=tuple(runs),
+        quantities={
+            key: Statistic.over(values) for key, values in measured.items() if len(values) == len(runs)
+        },
+        speedup=speedup(base, runs),
+        reach=None if target is None else _reach(base, runs, target),
     )
 
 
-def _quantities(runs: Sequence[RunRecord]) -> dict[str, Statistic]:
-    found: dict[str, Statistic] = {}
-    for quantity in QUANTITIES:
-        values = [value for run in runs if (value := quantity.of(run)) is not None]
-        if len(values) == len(runs):
-            found[quantity.key] = Statistic.over(values)
-    return found
-
-
-def _reach(pairs: Sequence[tuple[RunRecord, RunRecord]], target: float) -> Reach:
-    times = [(seconds_until(base.curve, target), seconds_until(run.curve, target)) for base, run in pairs]
-    own = [
-        run.training_seconds if theirs is None else theirs
-        for (_, run), (_, theirs) in zip(pairs, times, strict=True)
-    ]
-    arrived = sum(theirs is not None for _, theirs in times)
+def _reach(base: Sequence[Run], runs: Sequence[Run], target: float) -> Reach:
+    theirs, own = ([seconds_until(run.curve, target) for run in part] for part in (base, runs))
+    base_seconds, seconds = (
+        [run.summary.training_seconds if time is None else time for run, time in zip(part, times, strict=True)]
+        for part, times in ((base, theirs), (runs, own))
+    )
     sooner = None
-    if arrived == len(pairs) and min(own) > 0:
-        bases = [
-            base.training_seconds if first is None else first
-            for (base, _), (first, _) in zip(pairs, times, strict=True)
-        ]
-        sooner = Statistic.over([base / seconds for base, seconds in zip(bases, own, strict=True)])
-    return Reach(Statistic.over(own), arrived, sooner, any(first is None for first, _ in times))
-
-
-def _by_seed(method: MethodRuns) -> MethodRuns:
-    return MethodRuns(method.label, method.spec, tuple(sorted(method.runs, key=lambda run: run.seed)))
+    if None not in own and min(seconds) > 0:
+        sooner = Statistic.over([one / two for one, two in zip(base_seconds, seconds, strict=True)])
+    return Reach(
+        seconds=Statistic.over(seconds),
+        arrived=sum(time is not None for time in own),
+        sooner=sooner,
+        sooner_is_lower_bound=None in theirs,
+    )
 
 
 def _method_json(method: MethodResult) -> dict[str, object]:
-    reach = method.reach
     return {
         "label": method.label,
         "spec": method.spec,
-        "speedup": _statistic_json(method.speedup),
-        "reach": None
-        if reach is None
-        else {
-            "seconds": _statistic_json(reach.seconds),
-            "arrived": reach.arrived,
-            "sooner": _statistic_json(reach.sooner),
-            "sooner_is_lower_bound": reach.sooner_is_lower_bound,
-        },
-        "quantities": {key: _statistic_json(value) for key, value in method.quantities.items()},
-        "runs": [_run_json(run) for run in method.runs],
+        "speedup": method.speedup.to_json(),
+        "reach": method.reach and method.reach.to_json(),
+        "quantities": {key: value.to_json() for key, value in method.quantities.items()},
+        "runs": [
+            {
+                "folder": run.folder.name,
+                "seed": run.seed,
+                "updates": run.summary.updates,
+                "curve": [[point.update, point.training_seconds, point.success_rate] for point in run.curve],
+                "seconds_by_stage": run.summary.seconds_by_stage,
+                "teacher_success": run.summary.success_rate.teacher,
+            }
+            for run in method.runs
+        ],
     }
-
-
-def _run_json(run: RunRecord) -> dict[str, object]:
-    return {
-        "folder": run.folder.name,
-        "seed": run.seed,
-        "updates": run.updates,
-        "curve": [[point.update, point.seconds, point.success] for point in run.curve],
-        "seconds_by_stage": run.stages,
-        "teacher_success": run.teacher,
-    }
-
-
-def _statistic_json(value: Statistic | None) -> dict[str, object] | None:
-    if value is None:
-        return None
-    return {"mean": value.mean, "deviation": value.deviation, "per_seed": list(value.per_seed)}

@@ -26,8 +26,8 @@ from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.compare import Comparison, MethodRuns, compare
 from actfirst.methods.table import METHODS
 from actfirst.runs import files
+from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG, SUMMARY
-from actfirst.runs.run_record import read_run
 
 POINTS = 6
 """Points of a curve where the recipe asks for none."""
@@ -77,7 +77,7 @@ class PlannedRun:
         return f"{self.spec.label}, seed {self.seed}"
 
 
-Progress = Callable[[PlannedRun, int, str], None]
+Told = Callable[[PlannedRun, int, str], None]
 """Told of a run, its place in the plan (from 1), and a line that it printed."""
 
 
@@ -151,7 +151,7 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
     ]
 
 
-def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Progress) -> None:
+def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:
     """Make what is not made yet, one run after the other."""
     for place, run in enumerate(planned, start=1):
         if is_finished(run.folder):
@@ -170,7 +170,7 @@ def collect(planned: Sequence[PlannedRun]) -> Comparison:
     return compare(
         [
             MethodRuns(
-                spec.label, spec.text, tuple(read_run(run.folder) for run in planned if run.spec == spec)
+                spec.label, spec.text, tuple(open_run(run.folder) for run in planned if run.spec == spec)
             )
             for spec in specs
         ]

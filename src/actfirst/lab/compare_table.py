@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from rich.console import Console
 
-from actfirst.evaluate.results import Statistic
 from actfirst.lab.compare import QUANTITIES, Comparison, MethodResult, Quantity
+from actfirst.lab.report.cells import NOTHING, markdown_rows
+from actfirst.terminal.tables import print_rows
 
-NOTHING = "–"
-_AFTER_TIME = "training_seconds"
+
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    head, *body = compare_rows(comparison)
+    print_rows(console, head, body)
+    for note in notes(comparison):
+        console.print(note, style="dim", highlight=False)
+
+
+def markdown(comparison: Comparison, heading: str) -> str:
+    """The table as a Markdown document with what a reader needs to understand it."""
+    head, *body = compare_rows(comparison)
+    return "\n".join([f"# {heading}", "", *markdown_rows(head, body), "", *notes(comparison), ""])
 
 
 def compare_rows(comparison: Comparison) -> list[list[str]]:
@@ -16,16 +27,9 @@ def compare_rows(comparison: Comparison) -> list[list[str]]:
     rows = [["", *(method.label for method in comparison.methods)]]
     for quantity in QUANTITIES:
         rows.append([quantity.heading, *(_cell(method, quantity) for method in comparison.methods)])
-        if quantity.key == _AFTER_TIME:
+        if quantity.key == "training_seconds":
             rows += _ratio_rows(comparison)
     return rows
-
-
-def markdown(comparison: Comparison, heading: str) -> str:
-    """The table as a Markdown document with what a reader needs to understand it."""
-    head, *body = compare_rows(comparison)
-    lines = [f"# {heading}", "", _row(head), _row(["---"] + ["---:"] * (len(head) - 1)), *map(_row, body)]
-    return "\n".join([*lines, "", *notes(comparison), ""])
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -44,26 +48,14 @@ def notes(comparison: Comparison) -> list[str]:
     return lines
 
 
-def number(value: float, digits: int) -> str:
-    return f"{value:,.{digits}f}"
-
-
-def mean_and_deviation(statistic: Statistic, digits: int, unit: str = "") -> str:
-    """`12.3 ± 0.4`, without the deviation for a single seed."""
-    text = number(statistic.mean, digits)
-    if statistic.deviation is not None:
-        text += f" ± {number(statistic.deviation, digits)}"
-    return text + unit
-
-
 def _cell(method: MethodResult, quantity: Quantity) -> str:
     statistic = method.quantities.get(quantity.key)
-    return NOTHING if statistic is None else mean_and_deviation(statistic, quantity.digits)
+    return NOTHING if statistic is None else statistic.text(quantity.digits)
 
 
 def _ratio_rows(comparison: Comparison) -> list[list[str]]:
     methods = comparison.methods
-    rows = [["training speedup", *(mean_and_deviation(method.speedup, 2, "×") for method in methods)]]
+    rows = [["training speedup", *(method.speedup.text(2, "×") for method in methods)]]
     if comparison.target is not None:
         rows.append([f"time to {comparison.target:.1f} % SR (s)", *(_reached(method) for method in methods)])
         rows.append(["reached sooner", *(_sooner(method) for method in methods)])
@@ -74,17 +66,12 @@ def _reached(method: MethodResult) -> str:
     reach, runs = method.reach, len(method.runs)
     if reach is None or reach.arrived == 0:
         return "not reached"
-    if reach.arrived < runs:
-        return f"≥ {mean_and_deviation(reach.seconds, 1)} ({reach.arrived} of {runs} runs)"
-    return mean_and_deviation(reach.seconds, 1)
+    text = reach.seconds.text(1)
+    return text if reach.arrived == runs else f"≥ {text} ({reach.arrived} of {runs} runs)"
 
 
 def _sooner(method: MethodResult) -> str:
     if method.reach is None or method.reach.sooner is None:
         return NOTHING
     bound = "≥ " if method.reach.sooner_is_lower_bound else ""
-    return bound + mean_and_deviation(method.reach.sooner, 2, "×")
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return bound + method.reach.sooner.text(2, "×")

@@ -23,7 +23,7 @@ from actfirst.errors import ActfirstError, RunFolderError
 from actfirst.evaluate.model import evaluate_model, evaluation_fields
 from actfirst.lab import quality_bench, stored
 from actfirst.lab.compare_runs import PlannedRun, Points, is_finished, make_runs, plan_runs
-from actfirst.lab.curves import checkpoints_of, evaluate_checkpoints, evaluation_file
+from actfirst.lab.curves import evaluate_checkpoints
 from actfirst.lab.quality_bench import FrozenCheckpoint, Workload
 from actfirst.lab.rollout import experiment
 from actfirst.lab.rollout.run import Timing
@@ -31,6 +31,7 @@ from actfirst.lab.rollout.settings import SCALES
 from actfirst.lab.rollout.simulated import PROMPT_TOKENS, LatencyModel
 from actfirst.models.folder import resolve_model
 from actfirst.runs.files import write_atomically
+from actfirst.runs.run import open_run
 
 PROTOCOL_SEEDS = (42, 43, 44)
 FAILURES = "failures.txt"
@@ -96,10 +97,11 @@ class _Run:
         label = f"[{self.place}/{self.of} {self.run.name}]"
         make_runs([self.run], self.plan.recipe, lambda run, place, line: self.say(f"{label} {line}"))
         zero = _evaluation_path(self.plan, "student")
-        if zero.exists() and not evaluation_file(self.run.folder, 0).exists():
+        first = open_run(self.run.folder).evaluation_file(0)
+        if zero.exists() and not first.exists():
             # The student before training is the same for all runs.
-            evaluation_file(self.run.folder, 0).parent.mkdir(exist_ok=True)
-            shutil.copyfile(zero, evaluation_file(self.run.folder, 0))
+            first.parent.mkdir(exist_ok=True)
+            shutil.copyfile(zero, first)
         evaluate_checkpoints(self.run.folder, self._settings, self._tell(label))
 
     @staticmethod
@@ -136,7 +138,7 @@ def _quality(plan: LabPlan, planned: Sequence[PlannedRun], say: Say) -> None:
     frozen = [FrozenCheckpoint("update 0", resolve_model(config.models.student, "models.student"), 0)]
     if not is_finished(planned[0].folder):
         raise RunFolderError(f"it is measured from the checkpoints of {planned[0].name}, which is not finished")
-    saved = checkpoints_of(planned[0].folder)
+    saved = open_run(planned[0].folder).checkpoints()
     for checkpoint in dict.fromkeys((saved[(len(saved) - 1) // 2], saved[-1])):
         frozen.append(FrozenCheckpoint(f"update {checkpoint.update}", checkpoint.model, checkpoint.update))
 

@@ -8,61 +8,34 @@ long.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actfirst.runs.episode_lines import EpisodeLine, TurnLine
+from actfirst.lab.spread import Percentiles
+from actfirst.runs.episodes import TurnLine
 
 ACTION_FIELD = "<action>"
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A quantity over turns: mean, median, and the range that 90 % of them lie in."""
-
-    mean: float
-    p5: float
-    median: float
-    p95: float
-
-
-@dataclass(frozen=True, slots=True)
 class LatencyProfile:
-    """Turn times in seconds, overall and of turns that reasoned; `reasoning` is their share of reasoning (%)."""
+    """Turn times in seconds, and the share of reasoning (%) of turns that reasoned."""
 
     turns: int
-    seconds: Spread
-    reasoned: int
-    reasoning: Spread | None
-    response_tokens: Spread | None
+    seconds: Percentiles
+    reasoning: Percentiles | None
 
 
 def profile(turns: Sequence[TurnLine]) -> LatencyProfile | None:
     """The profile of some turns; None if there are none."""
     if not turns:
         return None
-    responses = [turn.response for turn in turns if turn.response is not None]
-    shares = [100.0 * reasoning_share(response.text) for response in responses]
+    shares = [100.0 * reasoning_share(turn.response.text) for turn in turns if turn.response is not None]
     return LatencyProfile(
         turns=len(turns),
-        seconds=spread([turn.seconds for turn in turns]),
-        reasoned=len(responses),
-        reasoning=spread(shares) if shares else None,
-        response_tokens=spread([float(response.generated_tokens) for response in responses])
-        if shares
-        else None,
+        seconds=Percentiles.of([turn.seconds for turn in turns]),
+        reasoning=Percentiles.of(shares) if shares else None,
     )
-
-
-def profile_by_turn(episodes: Iterable[EpisodeLine]) -> dict[int, LatencyProfile]:
-    """One profile per turn number: later turns have longer prompts."""
-    by_number: dict[int, list[TurnLine]] = {}
-    for episode in episodes:
-        for turn in episode.turns:
-            by_number.setdefault(turn.number, []).append(turn)
-    found = {number: profile(by_number[number]) for number in sorted(by_number)}
-    return {number: one for number, one in found.items() if one is not None}
 
 
 def reasoning_share(text: str) -> float:
@@ -71,18 +44,3 @@ def reasoning_share(text: str) -> float:
         return 0.0
     before, field, _ = text.partition(ACTION_FIELD)
     return len(before) / len(text) if field else 1.0
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """Percentiles with linear interpolation between the two nearest values."""
-    ordered = sorted(values)
-    return Spread(
-        statistics.fmean(ordered), _percentile(ordered, 5), _percentile(ordered, 50), _percentile(ordered, 95)
-    )
-
-
-def _percentile(ordered: Sequence[float], percent: float) -> float:
-    place = (len(ordered) - 1) * percent / 100.0
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

@@ -6,34 +6,25 @@ Reports read these files and run folders, and nothing else.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from actfirst import __version__
 from actfirst.errors import RunFolderError
 from actfirst.installed import installed_version
 from actfirst.runs import files
+from actfirst.runs.record import read_object
 
 BENCH_ROLLOUT = "bench-rollout"
 BENCH_QUALITY = "bench-quality"
 EVALUATION = "evaluation"
 KINDS = (BENCH_ROLLOUT, BENCH_QUALITY, EVALUATION)
-
-
-@dataclass(frozen=True)
-class StoredResult:
-    """A result file. `data` is all of it."""
-
-    path: Path
-    kind: str
-    data: Mapping[str, object]
 
 
 def store(path: Path, kind: str, fields: Mapping[str, object]) -> None:
@@ -63,18 +54,26 @@ def machine() -> dict[str, object]:
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.system(),
         "python": platform.python_version(),
-        "torch": _torch_version(),
+        "torch": installed_version("torch") or "absent",
     }
 
 
-def read_stored(path: Path) -> StoredResult | None:
-    """The result in a file; None if the file holds something else."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path} cannot be read as a result: {error}") from error
-    kind = data.get("kind") if isinstance(data, dict) else None
-    return StoredResult(path, kind, data) if kind in KINDS else None
+def machines(results: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The machines of some results, each once, as lines."""
+    lines = []
+    for data in results:
+        if isinstance(facts := data.get("machine"), dict):
+            parts = [f"{key.replace('_', ' ')}: {value}" for key, value in facts.items()]
+            lines.append(f"actfirst {data.get('actfirst', '')}; {'; '.join(parts)}")
+    return tuple(dict.fromkeys(lines))
+
+
+def read_stored(path: Path, kind: str) -> dict[str, Any]:
+    """The result of that kind in a file, header and all."""
+    data = read_object(path)
+    if data.get("kind") != kind:
+        raise RunFolderError(f"{path} is no stored result of {kind}")
+    return data
 
 
 def _processor() -> str:
@@ -84,7 +83,3 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _torch_version() -> str:
-    return installed_version("torch") or "absent"

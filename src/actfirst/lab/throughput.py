@@ -10,11 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from actfirst.errors import RunFolderError
-from actfirst.runs.episode_lines import EpisodeLine, read_episode_lines
-from actfirst.runs.lines import UpdateLine, read_lines
+from actfirst.runs.episodes import EpisodeLine
+from actfirst.runs.run import Run
 
 EARLY_SECONDS = 600.0
 """The paper's early window."""
@@ -84,10 +83,9 @@ def decompose(base: Window, other: Window) -> Decomposition:
     return Decomposition(other.rate / base.rate, other.transitions / base.transitions)
 
 
-def read_times(folder: Path) -> RunTimes:
-    """The times of the run in a folder."""
-    updates = [line.training_seconds for line in read_lines(folder) if isinstance(line, UpdateLine)]
-    episodes = list(read_episode_lines(folder))
-    if not updates or not any(episode.ended for episode in episodes):
-        raise RunFolderError(f"{folder} does not say when its transitions happened; make the run again")
-    return RunTimes.of(episodes, max(updates))
+def times_of(run: Run) -> RunTimes:
+    """The times of a run."""
+    episodes = list(run.episodes())
+    if not run.updates or not any(episode.ended for episode in episodes):
+        raise RunFolderError(f"{run.folder} does not say when its transitions happened; make the run again")
+    return RunTimes.of(episodes, max(line.training_seconds for line in run.updates))

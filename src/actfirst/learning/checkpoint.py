@@ -30,11 +30,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from actfirst.errors import CheckpointError
-from actfirst.learning.manifest import is_complete, seal, sync_folder, verify
 from actfirst.learning.rng import capture_rng
 from actfirst.learning.samples import load_samples, save_samples
 from actfirst.learning.update import Learner, LearnerState
 from actfirst.records import TurnSample
+from actfirst.runs.manifest import is_complete, seal, sync_folder, verify
 
 _STEP = re.compile(r"step-(\d{6,})")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

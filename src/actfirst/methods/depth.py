@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from actfirst.methods.acting.base import Counter, Probe, TrainingPoint
-from actfirst.records import TurnSample
+from actfirst.methods.acting.base import Counter, TrainingPoint
+from actfirst.records import Probe, TurnSample
 
 
 class Depth(Protocol):

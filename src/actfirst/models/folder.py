@@ -6,7 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.runs.run_folder import CHECKPOINTS, CONFIG
+from actfirst.runs.run import open_run
+from actfirst.runs.run_folder import CONFIG
 
 _SHIPPED = "pocket:"
 
@@ -30,12 +31,10 @@ def find_model(name: str, key: str) -> Path:
     recipe = recipe_of(name)
     if recipe is None:
         return resolve_model(name, key)
-    from actfirst.learning.checkpoint import latest
-
-    checkpoint = latest(recipe.parent / CHECKPOINTS)
-    if checkpoint is None:
+    checkpoints = open_run(recipe.parent).checkpoints()
+    if not checkpoints:
         raise CheckpointError(f"{key} = {name!r}: that run has no complete checkpoint yet; train it further")
-    return checkpoint / "model"
+    return checkpoints[-1].model
 
 
 def recipe_of(name: str) -> Path | None:

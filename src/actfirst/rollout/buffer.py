@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from actfirst.errors import LedgerError
 from actfirst.records import TurnSample
+from actfirst.runs.lines import LedgerCounts
 
 STALE = "stale"
 
@@ -35,16 +36,26 @@ class Ledger:
                 f"{self.trained} trained, {dict(self.discarded)} discarded, {buffered} buffered"
             )
 
-    def to_json(self, buffered: int) -> dict[str, object]:
-        return {**vars(self), "discarded": dict(self.discarded), "buffered": buffered}
+    def counts(self, buffered: int) -> LedgerCounts:
+        """The ledger as a run folder keeps it."""
+        return LedgerCounts(
+            generated=self.generated,
+            trained=self.trained,
+            discarded=dict(self.discarded),
+            buffered=buffered,
+            generated_tokens=self.generated_tokens,
+            trained_tokens=self.trained_tokens,
+        )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> Ledger:
-        discarded = data["discarded"]
-        if not isinstance(discarded, Mapping):
-            raise LedgerError(f"a stored ledger is malformed: {data!r}")
-        counted = ("generated", "trained", "generated_tokens", "trained_tokens")
-        return cls(**{key: int(str(data.get(key, 0))) for key in counted}, discarded=Counter(discarded))
+    def of(cls, stored: LedgerCounts) -> Ledger:
+        return cls(
+            stored.generated,
+            stored.trained,
+            Counter(stored.discarded),
+            stored.generated_tokens,
+            stored.trained_tokens,
+        )
 
 
 class SampleBuffer:

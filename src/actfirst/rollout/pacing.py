@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.engines.base import EngineStats
+from actfirst.records import EngineStats
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,92 +1,143 @@
-"""An episode as one line of episodes.jsonl: everything a report or a viewer needs, no token ids.
-
-id, batch            who it is: the rollout batch counts from 0
-task                 {id, split, kind}
-success, score       of the final observation (false and 0 where the environment never answered)
-guided               whether a reference was at hand; reference_length: how many steps it had
-error                why the episode was cut short, or null
-attempts             how often it was begun: again on a fresh environment where one failed
-seconds              from reset to the last step; ended: training seconds at the last step
-final_observation    what the last step led to ("" where the environment never answered)
-turns                in order; each:
-  number             counts from 1
-  observation        what the agent saw before it acted
-  action             what was submitted ("" where none could be parsed); valid: whether it was admissible
-  source             think | next_action | inverse_dynamics | reference
-  verdict            aligned | diverged | invalid_proposal | unchecked
-  state              a digest of the simulator state: equal digests mean equal states ("" where unknown)
-  seconds            from context to next observation
-  requests           fast actions asked for, in order: {mode, prompt_tokens, tokens, text, action, version}
-  response           the full response, or null:
-    prompt_tokens, tokens (inserted ones included), generated_tokens, text, action (null: none), truncated,
-    stop_reason, requests (1 or 2), version
-"""
+"""An episode as one line of episodes.jsonl: everything a report or a viewer needs, no token ids."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
-from actfirst.records import Episode, FastAction, Response, Turn
+from actfirst.records import ActionSource, Episode, FastAction, Mode, Response, StopReason, Task, Turn, Verdict
+from actfirst.runs.record import Record
 
 
-def episode_to_json(episode: Episode) -> dict[str, object]:
-    """The record of one episode; the module says what each field means."""
-    return {
-        "id": episode.id,
-        "batch": episode.batch,
-        "task": {"id": episode.task.id, "split": episode.task.split, "kind": episode.task.kind},
-        "success": episode.final is not None and episode.final.success,
-        "score": episode.final.score if episode.final is not None else 0.0,
-        "guided": episode.guided,
-        "reference_length": episode.reference_length,
-        "error": episode.error,
-        "attempts": episode.attempts,
-        "seconds": _seconds(episode.seconds),
-        "ended": _seconds(episode.ended),
-        "final_observation": episode.final.text if episode.final is not None else "",
-        "turns": [_turn(turn) for turn in episode.turns],
-    }
+class FastActionLine(Record):
+    """A fast action that was asked for. `action` is None where none could be parsed."""
+
+    mode: Mode = Mode.NEXT_ACTION
+    prompt_tokens: int = 0
+    tokens: int
+    text: str = ""
+    action: str | None = None
+    version: int = 0
+
+    @classmethod
+    def of(cls, request: FastAction) -> FastActionLine:
+        return cls(
+            mode=request.mode,
+            prompt_tokens=request.prompt_tokens,
+            tokens=request.token_count,
+            text=request.text,
+            action=request.action,
+            version=request.version,
+        )
 
 
-def _turn(turn: Turn) -> dict[str, object]:
-    return {
-        "number": turn.number,
-        "observation": turn.observation,
-        "action": turn.action,
-        "valid": turn.valid,
-        "source": turn.source.value,
-        "verdict": turn.verdict.value,
-        "state": blake2b(turn.state.encode(), digest_size=8).hexdigest() if turn.state else "",
-        "seconds": _seconds(turn.seconds),
-        "requests": [_fast_action(request) for request in turn.requests],
-        "response": None if turn.response is None else _response(turn.response),
-    }
+class ResponseLine(Record):
+    """A full response. `tokens` includes inserted ones; `requests` is 1 or 2."""
+
+    prompt_tokens: int = 0
+    tokens: int = 0
+    generated_tokens: int
+    text: str
+    action: str | None = None
+    truncated: bool = False
+    stop_reason: StopReason = StopReason.EOS
+    requests: int = 1
+    version: int = 0
+
+    @classmethod
+    def of(cls, response: Response) -> ResponseLine:
+        return cls(
+            prompt_tokens=len(response.prompt_ids),
+            tokens=len(response.token_ids),
+            generated_tokens=sum(response.mask),
+            text=response.text,
+            action=response.action,
+            truncated=response.truncated,
+            stop_reason=response.stop_reason,
+            requests=response.requests,
+            version=response.version,
+        )
 
 
-def _fast_action(request: FastAction) -> dict[str, object]:
-    return {
-        "mode": request.mode.value,
-        "prompt_tokens": request.prompt_tokens,
-        "tokens": request.token_count,
-        "text": request.text,
-        "action": request.action,
-        "version": request.version,
-    }
+class TurnLine(Record):
+    """One executed turn.
+
+    `action` is what was submitted ("" where none could be parsed), `valid` whether it was admissible. Equal digests
+    in `state` mean equal simulator states ("" where unknown). `seconds` are from the context to the next observation.
+    """
+
+    number: int
+    observation: str
+    action: str
+    valid: bool
+    source: ActionSource
+    verdict: Verdict
+    state: str
+    seconds: float
+    requests: tuple[FastActionLine, ...] = ()
+    response: ResponseLine | None = None
+
+    @classmethod
+    def of(cls, turn: Turn) -> TurnLine:
+        return cls(
+            number=turn.number,
+            observation=turn.observation,
+            action=turn.action,
+            valid=turn.valid,
+            source=turn.source,
+            verdict=turn.verdict,
+            state=blake2b(turn.state.encode(), digest_size=8).hexdigest() if turn.state else "",
+            seconds=round(turn.seconds, 4),
+            requests=tuple(map(FastActionLine.of, turn.requests)),
+            response=None if turn.response is None else ResponseLine.of(turn.response),
+        )
 
 
-def _response(response: Response) -> dict[str, object]:
-    return {
-        "prompt_tokens": len(response.prompt_ids),
-        "tokens": len(response.token_ids),
-        "generated_tokens": sum(response.mask),
-        "text": response.text,
-        "action": response.action,
-        "truncated": response.truncated,
-        "stop_reason": response.stop_reason.value,
-        "requests": response.requests,
-        "version": response.version,
-    }
+class EpisodeLine(Record):
+    """One rollout.
 
+    `success` and `score` are of the final observation (false and 0 where the environment never answered). `guided`:
+    a reference was at hand, of `reference_length` steps. `error` says why it was cut short. `attempts` counts how
+    often it was begun: again on a fresh environment where one failed. `seconds` are from reset to the last step,
+    `ended` the training seconds at the last step, 0 where nobody looked at a clock.
+    """
 
-def _seconds(value: float) -> float:
-    return round(value, 4)
+    id: str
+    batch: int
+    task: Task
+    success: bool
+    score: float = 0.0
+    guided: bool
+    reference_length: int = 0
+    error: str | None = None
+    attempts: int = 1
+    seconds: float
+    ended: float = 0.0
+    final_observation: str = ""
+    turns: tuple[TurnLine, ...]
+
+    @classmethod
+    def of(cls, episode: Episode) -> EpisodeLine:
+        final = episode.final
+        return cls(
+            id=episode.id,
+            batch=episode.batch,
+            task=episode.task,
+            success=final is not None and final.success,
+            score=final.score if final is not None else 0.0,
+            guided=episode.guided,
+            reference_length=episode.reference_length,
+            error=episode.error,
+            attempts=episode.attempts,
+            seconds=round(episode.seconds, 4),
+            ended=round(episode.ended, 4),
+            final_observation=final.text if final is not None else "",
+            turns=tuple(map(TurnLine.of, episode.turns)),
+        )
+
+    def completions(self) -> list[float]:
+        """When each transition was over, on the run's training clock: turns follow each other without a gap."""
+        times, now = [], self.ended
+        for turn in reversed(self.turns):
+            times.append(now)
+            now -= turn.seconds
+        return times[::-1]

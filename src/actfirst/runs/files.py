@@ -22,7 +22,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunFolderError(
-            f"cannot write {path}: {error.strerror or error}; mend the cause and try again"
+            f"cannot write {path}: {error.strerror or error}; fix the cause and try again"
         ) from error
 
 

@@ -1,81 +1,184 @@
-"""What the lines of metrics.jsonl and the file summary.json mean to whoever reads them.
+"""The lines of metrics.jsonl, summary.json, and the trainer's part of a checkpoint.
 
-Only the fields that are read here are named; a line may hold more. Nothing here computes.
+`Training` makes these records; the run folder writes them, watchers are told of them, reports read them back.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from actfirst.errors import RunFolderError
-from actfirst.lab.results import EvaluationRecord
-from actfirst.rollout.alignment_counts import AlignmentCounts
-from actfirst.runs.run_folder import SUMMARY, read_metrics
+from actfirst.records import EngineStats, Episode, Probe, Verdict
+from actfirst.runs.evaluations import Evaluation
+from actfirst.runs.record import Record, first_fault
+
+EVALUATION = "evaluation"
+"""The stage that is no part of training time."""
+Who = Literal["student", "teacher"]
+Measured = Annotated[
+    float | None, AfterValidator(lambda value: value if value is None or isfinite(value) else None)
+]
+"""None where it was not finite: JSON has no NaN."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class LedgerCounts(_Record):
+class LedgerCounts(Record):
     """Full responses since the run began: generated = trained + discarded + buffered."""
 
-    generated: int
-    trained: int
-    discarded: dict[str, int]
-    buffered: int
+    generated: int = 0
+    trained: int = 0
+    discarded: dict[str, int] = Field(default_factory=dict)
+    buffered: int = 0
     generated_tokens: int = 0
     trained_tokens: int = 0
 
 
-class BatchLine(_Record):
-    """One delivered rollout batch."""
+class AlignmentCounts(Record):
+    """Rollouts with reference guidance, and how far each followed it (paper, "Reference Alignment During Training").
+
+    `turns` counts all executed turns. Counts add up over batches.
+    """
+
+    guided: int = 0
+    first_aligned: int = 0
+    fully_aligned: int = 0
+    aligned_turns: int = 0
+    turns: int = 0
+
+    @classmethod
+    def of(cls, episodes: Iterable[Episode]) -> AlignmentCounts:
+        """Sum over rollouts; unguided ones add nothing."""
+        return cls.sum(_alignment(episode) for episode in episodes if episode.guided)
+
+    @classmethod
+    def sum(cls, counts: Iterable[AlignmentCounts]) -> AlignmentCounts:
+        parts = list(counts)
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in cls.model_fields})
+
+    def rates(self) -> dict[str, float]:
+        """First-action and full-trajectory alignment and turn coverage in percent; empty without guidance."""
+        if not self.guided or not self.turns:
+            return {}
+        return {
+            "first_action": 100.0 * self.first_aligned / self.guided,
+            "full_trajectory": 100.0 * self.fully_aligned / self.guided,
+            "turn_coverage": 100.0 * self.aligned_turns / self.turns,
+        }
+
+
+def _alignment(episode: Episode) -> AlignmentCounts:
+    aligned = [turn.verdict is Verdict.ALIGNED for turn in episode.turns]
+    final = episode.final
+    complete = aligned and all(aligned) and len(aligned) == episode.reference_length and final and final.done
+    return AlignmentCounts(
+        guided=1,
+        first_aligned=bool(aligned and aligned[0]),
+        fully_aligned=bool(complete),
+        aligned_turns=sum(aligned),
+        turns=len(aligned),
+    )
+
+
+class _Typed(Record):
+    type: str
+
+
+class BatchLine(_Typed):
+    """One delivered rollout batch. `depth` is how many turns its rollouts were allowed, `scoring_seconds` how long the
+    teacher computed while it was collected."""
 
     type: Literal["batch"] = "batch"
     batch: int
+    version: int = 0
     training_seconds: float
     episodes: int
     succeeded: int
     failed: int
+    retried: int = 0
+    depth: int = 0
     alignment: AlignmentCounts
+    seconds: float = 0.0
     transitions: int
+    contexts: int = 0
+    fast_requests: int = 0
     fast_tokens: int
     full_responses: int
     full_tokens: int
+    failed_contexts: int = 0
     scoring_seconds: float
+    student_engine: EngineStats | None = None
+    teacher_engine: EngineStats | None = None
 
 
-class UpdateLine(_Record):
+class UpdateLine(_Typed):
     """One optimiser update. A number that was not finite is None; `reverse_kl` is a figure of distillation."""
 
     type: Literal["update"] = "update"
     update: int
     training_seconds: float
     stages: dict[str, float]
+    mean_lag: float = 0.0
+    max_lag: int = 0
     ledger: LedgerCounts
-    loss: float | None
-    grad_norm: float | None
-    reverse_kl: float | None = None
+    sample_ids: tuple[str, ...] = ()
+    loss: Measured
+    reverse_kl: Measured = None
+    grad_norm: Measured
+    clip_fraction: Measured = None
+    advantage: Measured = None
+    tokens: int = 0
+    supervised_tokens: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    extra: dict[str, Measured] = Field(default_factory=dict)
 
 
-class EvaluationLine(_Record):
-    """One evaluation, of the student or of the teacher; `result` is all of it, by split and task type."""
+class EvaluationPoint(Record):
+    """Success (%) of the student or the teacher after an update."""
 
-    type: Literal["evaluation"] = "evaluation"
-    who: Literal["student", "teacher"]
+    who: Who
     update: int
     training_seconds: float
     success_rate: float
     deviation: float | None = None
-    result: EvaluationRecord | None = None
 
 
-class SuccessRates(_Record):
+class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` is the first key of the line
+    """One evaluation; `result` is all of it, by split and task type."""
+
+    type: Literal["evaluation"] = "evaluation"
+    result: Evaluation | None = None
+
+    @classmethod
+    def of(cls, who: Who, update: int, training_seconds: float, result: Evaluation) -> EvaluationLine:
+        success = result.overall.success_rate
+        return cls(
+            who=who,
+            update=update,
+            training_seconds=training_seconds,
+            success_rate=success.mean,
+            deviation=success.deviation,
+            result=result,
+        )
+
+
+Line = BatchLine | UpdateLine | EvaluationLine
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+KINDS = ("batch", "update", "evaluation")
+
+
+def parse_line(data: Mapping[str, object], where: str) -> Line:
+    """One line of metrics.jsonl as a record."""
+    try:
+        return _LINE.validate_python(data)
+    except ValidationError as error:
+        raise RunFolderError(f"{where} cannot be read: {first_fault(error)}") from error
+
+
+class SuccessRates(Record):
     """Percent; None where nobody measured."""
 
     before: float | None = None
@@ -83,7 +186,7 @@ class SuccessRates(_Record):
     teacher: float | None = None
 
 
-class Summary(_Record):
+class Summary(Record):
     """The result of a finished run."""
 
     title: str
@@ -92,48 +195,22 @@ class Summary(_Record):
     training_seconds: float
     seconds_by_stage: dict[str, float]
     ledger: LedgerCounts
+    rollout_batches: int = 0
+    evaluations: tuple[EvaluationPoint, ...] = ()
 
 
-Line = BatchLine | UpdateLine | EvaluationLine
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
-_KINDS = ("batch", "update", "evaluation")
+class TrainerState(Record):
+    """What a checkpoint keeps of a run beside weights, optimiser and buffered samples."""
 
+    delivered: int
+    expected_contexts: float
+    probe: Probe | None = None
+    ledger: LedgerCounts
+    offsets: dict[str, int]
+    seconds: dict[str, float]
+    elapsed: float
+    evaluations: tuple[EvaluationPoint, ...]
 
-def read_lines(folder: Path) -> Iterator[Line]:
-    """The metrics of a run, also while it is writing. Lines of other kinds are passed over."""
-    for number, record in enumerate(read_metrics(folder), start=1):
-        if record.get("type") in _KINDS:
-            yield parse_line(record, f"line {number} of {folder / 'metrics.jsonl'}")
-
-
-def parse_line(record: Mapping[str, object], where: str) -> Line:
-    """One line as a record."""
-    try:
-        return _LINE.validate_python(record)
-    except ValidationError as error:
-        raise RunFolderError(f"{where} cannot be read: {_first(error)}") from error
-
-
-def parse_summary(record: Mapping[str, object], where: str) -> Summary:
-    """A run's summary as a record."""
-    try:
-        return Summary.model_validate(record)
-    except ValidationError as error:
-        raise RunFolderError(f"{where} cannot be read: {_first(error)}") from error
-
-
-def read_summary(folder: Path) -> Summary | None:
-    """The summary of a run folder, None while the run is not finished."""
-    path = folder / SUMMARY
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise RunFolderError(f"{path} is not JSON: {error}") from error
-    return parse_summary(record, str(path))
-
-
-def _first(error: ValidationError) -> str:
-    finding = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, finding['loc']))}: {finding['msg']}"
+    @property
+    def training_seconds(self) -> float:
+        return self.elapsed - self.seconds.get(EVALUATION, 0.0)

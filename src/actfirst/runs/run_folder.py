@@ -1,7 +1,7 @@
 """The folder of one run: the only thing that evaluation, measurement and reports read.
 
     config.toml      the resolved configuration
-    metrics.jsonl    one JSON object per line and step, append-only
+    metrics.jsonl    one JSON object per line: batches, updates, evaluations; append-only (fields: `lines.py`)
     episodes.jsonl   one JSON object per line and episode, append-only (fields: `episodes.py`)
     checkpoints/     written by `actfirst.learning`
     log.txt          what happened, with times
@@ -22,6 +22,7 @@ from typing import Final, Self
 from actfirst.errors import RunFolderError
 from actfirst.runs import files
 from actfirst.runs.lock import RunLock
+from actfirst.runs.record import Record
 
 CONFIG = "config.toml"
 METRICS = "metrics.jsonl"
@@ -76,23 +77,23 @@ class RunFolder:
             lock.release()
             raise
 
-    def append_metrics(self, record: Mapping[str, object]) -> None:
+    def append_metrics(self, line: Record) -> None:
         """Add one line to metrics.jsonl."""
-        self._append(METRICS, files.json_line(record))
+        self._append(METRICS, files.json_line(line.to_json()))
 
-    def append_episodes(self, records: Iterable[Mapping[str, object]]) -> None:
+    def append_episodes(self, lines: Iterable[Record]) -> None:
         """Add one line per episode to episodes.jsonl."""
-        self._append(EPISODES, "".join(files.json_line(record) for record in records))
+        self._append(EPISODES, "".join(files.json_line(line.to_json()) for line in lines))
 
     def log(self, text: str) -> None:
         """Add a line with the time to log.txt."""
         self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
-    def write_summary(self, summary: Mapping[str, object]) -> None:
+    def write_summary(self, summary: Record) -> None:
         """Replace summary.json as a whole."""
         self._refuse_closed()
         with _resumable():
-            files.write_json(self.path / SUMMARY, summary)
+            files.write_json(self.path / SUMMARY, summary.to_json())
 
     def offsets(self) -> dict[str, int]:
         """How long the append-only files are, once everything in them is on the disk."""

@@ -53,13 +53,11 @@ class TensorBoardSink:
         self._writer.close()
 
 
-class WandbSink:
-    """A W&B run named after the run folder."""
+class RunSink:
+    """A run of a service with W&B's interface, named after the run folder."""
 
-    def __init__(self, folder: Path) -> None:
-        wandb = _require("wandb", "wandb")
-        mode = os.environ.get("WANDB_MODE", "offline")
-        self._run: Any = wandb.init(project=PROJECT, name=folder.name, dir=str(folder), mode=mode)
+    def __init__(self, run: Any) -> None:
+        self._run = run
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -68,31 +66,23 @@ class WandbSink:
         self._run.finish()
 
 
-class TrackioSink:
-    """A local trackio run named after the run folder: `trackio show` opens it."""
+def _wandb(folder: Path) -> Sink:
+    mode = os.environ.get("WANDB_MODE", "offline")
+    wandb = _require("wandb", "wandb")
+    return RunSink(wandb.init(project=PROJECT, name=folder.name, dir=str(folder), mode=mode))
 
-    def __init__(self, folder: Path) -> None:
-        trackio = _require("trackio", "trackio")
-        self._run: Any = trackio.init(
-            project=PROJECT,
-            name=folder.name,
-            resume="allow",
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        self._run.log(dict(values), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+def _trackio(folder: Path) -> Sink:
+    """Local: `trackio show` opens it."""
+    quiet = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+    trackio = _require("trackio", "trackio")
+    return RunSink(trackio.init(project=PROJECT, name=folder.name, resume="allow", **quiet))
 
 
 SINKS: dict[str, Callable[[Path], Sink]] = {
     "tensorboard": TensorBoardSink,
-    "wandb": WandbSink,
-    "trackio": TrackioSink,
+    "wandb": _wandb,
+    "trackio": _trackio,
 }
 
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from actfirst.runs.lines import Summary, parse_summary
+from actfirst.runs.lines import EVALUATION, Summary
 from actfirst.runs.run_folder import CONFIG
 from actfirst.terminal.words import clock, ledger_in_words, shares_in_words, success_in_words
-from actfirst.training.clock import EVALUATION
 
 
-def conclude(console: Console, summary: Mapping[str, object], folder: Path | None) -> None:
+def conclude(console: Console, summary: Summary, folder: Path | None) -> None:
     """Draw the picture if there is a folder to draw it in, and print the summary."""
-    result = parse_summary(summary, "the summary")
-    rows = conclusion_rows(result)
+    rows = conclusion_rows(summary)
     commands: list[str] = []
     if folder is not None:
         rows.append(("picture", _picture(folder)))
@@ -29,7 +26,7 @@ def conclude(console: Console, summary: Mapping[str, object], folder: Path | Non
     for name, text in rows:
         table.add_row(name, text)
     console.print()
-    console.print(f"{result.title}: done", style="bold", highlight=False, markup=False)
+    console.print(f"{summary.title}: done", style="bold", highlight=False, markup=False)
     console.print(table, highlight=False)
     if commands:
         console.print("\nwhat to try next", style="bold")

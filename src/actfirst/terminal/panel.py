@@ -6,7 +6,7 @@ which the drawing thread calls. Not on a terminal, `plain.py` serves instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -14,64 +14,52 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from actfirst.evaluate.results import Evaluation
-from actfirst.records import Episode
-from actfirst.rollout.collect import RolloutBatch
+from actfirst.runs.lines import Summary, Who
 from actfirst.terminal.conclusion import conclude
+from actfirst.terminal.plain import PlainLines
 from actfirst.terminal.progress import WINDOW, RunProgress
 from actfirst.terminal.words import UNKNOWN, clock, figure, percent, rate, sparkline
-from actfirst.training.watch import EngineView
+from actfirst.training.watch import EngineView, Watcher
 
 REFRESHES_PER_SECOND = 4
 _WIDTH, _BAR = 80, 34
 
 
-class LivePanel:
+class LivePanel(RunProgress):
     """A `Watcher` for a terminal."""
 
     def __init__(self, console: Console, folder: Path | None = None) -> None:
+        super().__init__(folder)
         self._console = console
-        self._folder = folder
-        self._progress = RunProgress()
         self._live: Live | None = None
 
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
-        self._progress.on_started(title, updates, done, engine)
-        if done and self._folder is not None:
-            self._progress.recall(self._folder)
+        super().started(title, updates, done, engine)
         self._live = Live(
             console=self._console,
-            get_renderable=lambda: render(self._progress),
+            get_renderable=lambda: render(self),
             refresh_per_second=REFRESHES_PER_SECOND,
         )
         self._live.start()
 
-    def stage(self, name: str) -> None:
-        self._progress.stage = name
+    def evaluating(self, who: Who, done: int, of: int) -> None:
+        self.stage = f"evaluating the {who}: {done} of {of} episodes"
 
-    def episode(self, episode: Episode) -> None:
-        self._progress.on_episode(episode)
-
-    def batch(self, batch: RolloutBatch, line: Mapping[str, object]) -> None:
-        self._progress.on_batch(line)
-
-    def update(self, line: Mapping[str, object]) -> None:
-        self._progress.on_update(line)
-
-    def evaluating(self, who: str, done: int, of: int) -> None:
-        self._progress.stage = f"evaluating the {who}: {done} of {of} episodes"
-
-    def evaluated(self, who: str, evaluation: Evaluation, seconds: float) -> None:
-        self._progress.on_evaluated(who, evaluation)
-
-    def finished(self, summary: Mapping[str, object]) -> None:
+    def finished(self, summary: Summary) -> None:
         self.close()
-        conclude(self._console, summary, self._folder)
+        conclude(self._console, summary, self.folder)
 
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+
+def choose_watcher(console: Console, folder: Path | None = None) -> Watcher:
+    """The watcher that fits the console. With the run's folder, it also draws the picture at the end."""
+    # A pipe, a dumb terminal and an old encoding cannot show a panel that is redrawn in place.
+    live = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
+    return LivePanel(console, folder) if live else PlainLines(console, folder)
 
 
 def render(progress: RunProgress) -> Panel:
@@ -91,10 +79,9 @@ def render(progress: RunProgress) -> Panel:
     )
     for name, content in rows:
         body.append(f"\n{name:10s}", "dim").append_text(content)
-    title = Text(progress.title, "bold")
     return Panel(
         body,
-        title=title,
+        title=Text(progress.title, "bold"),
         title_align="left",
         border_style="cyan",
         padding=(0, 1),
@@ -117,16 +104,14 @@ def _bar(progress: RunProgress) -> Text:
 
 
 def _success(progress: RunProgress) -> Text:
-    now = progress.evaluated if progress.done else None
-    return _named(
-        ("before", percent(progress.before)), ("now", percent(now)), ("teacher", percent(progress.teacher))
-    )
+    now = progress.success if progress.done else None
+    rates = (("before", progress.before), ("now", now), ("teacher", progress.teacher))
+    return _named(*((name, percent(value)) for name, value in rates))
 
 
 def _rollouts(progress: RunProgress) -> Text:
-    return _named(("success", percent(progress.success_of_rollouts()))).append(
-        sparkline(progress.rollout_success), "green"
-    )
+    bars = sparkline(progress.rollout_success)
+    return _named(("success", percent(progress.success_of_rollouts()))).append(bars, "green")
 
 
 def _alignment(progress: RunProgress) -> Text:
@@ -155,13 +140,7 @@ def _tokens(progress: RunProgress) -> Text:
     rates = progress.measure_tokens()
     if rates is None:
         return Text(UNKNOWN, "dim")
-    return _named(
-        ("fast", rate(rates.fast)),
-        ("full", rate(rates.full)),
-        ("prefill", rate(rates.prefill)),
-        ("cached", rate(rates.cached)),
-        ("scored", rate(rates.scored)),
-    )
+    return _named(*((name, rate(value)) for name, value in asdict(rates).items()))
 
 
 def _queues(progress: RunProgress) -> Text:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
-from actfirst.evaluate.results import Evaluation
-from actfirst.records import Episode
-from actfirst.rollout.collect import RolloutBatch
+from actfirst.runs.lines import EvaluationLine, Summary, UpdateLine
 from actfirst.terminal.conclusion import conclude
 from actfirst.terminal.progress import RunProgress
 from actfirst.terminal.words import clock, figure, percent, rate
@@ -18,61 +17,40 @@ from actfirst.training.watch import EngineView
 SECONDS_BETWEEN_LINES = 10.0
 
 
-class PlainLines:
+class PlainLines(RunProgress):
     """A `Watcher` that prints lines."""
 
     def __init__(
-        self, console: Console, folder: Path | None = None, progress: RunProgress | None = None
+        self, console: Console, folder: Path | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__(folder, now)
         self._console = console
-        self._folder = folder
-        self._progress = progress or RunProgress()
         self._printed = float("-inf")
 
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
-        self._progress.on_started(title, updates, done, engine)
-        if done and self._folder is not None:
-            self._progress.recall(self._folder)
+        super().started(title, updates, done, engine)
         resumed = f", continued at {done}" if done else ""
         self._print(f"{title}: {updates} updates{resumed}")
-        self._progress.measure_tokens()
+        self.measure_tokens()
 
-    def stage(self, name: str) -> None:
-        self._progress.stage = name
-        self._print(f"{name} ...")
-
-    def episode(self, episode: Episode) -> None:
-        self._progress.on_episode(episode)
-
-    def batch(self, batch: RolloutBatch, line: Mapping[str, object]) -> None:
-        self._progress.on_batch(line)
-
-    def update(self, line: Mapping[str, object]) -> None:
-        progress = self._progress
-        progress.on_update(line)
-        now = progress.now()
-        if progress.done < progress.updates and now - self._printed < SECONDS_BETWEEN_LINES:
+    def update(self, line: UpdateLine) -> None:
+        super().update(line)
+        if self.done < self.updates and self.now() - self._printed < SECONDS_BETWEEN_LINES:
             return
-        self._printed = now
-        self._print(progress_line(progress))
+        self._printed = self.now()
+        self._print(progress_line(self))
 
-    def evaluating(self, who: str, done: int, of: int) -> None:
-        """Too much for a log."""
-
-    def evaluated(self, who: str, evaluation: Evaluation, seconds: float) -> None:
-        self._progress.on_evaluated(who, evaluation)
-        overall = evaluation.overall
+    def evaluated(self, line: EvaluationLine) -> None:
+        super().evaluated(line)
+        assert line.result is not None
         self._print(
-            f"evaluated the {who} at update {self._progress.done}: success "
-            f"{percent(overall.success_rate.mean)} on {overall.tasks} tasks after {clock(seconds)} of training "
-            f"({clock(evaluation.seconds)} to evaluate)"
+            f"evaluated the {line.who} at update {line.update}: success {percent(line.success_rate)} on "
+            f"{line.result.overall.tasks} tasks after {clock(line.training_seconds)} of training "
+            f"({clock(line.result.seconds)} to evaluate)"
         )
 
-    def finished(self, summary: Mapping[str, object]) -> None:
-        conclude(self._console, summary, self._folder)
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def finished(self, summary: Summary) -> None:
+        conclude(self._console, summary, self.folder)
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """What a watcher knows of a run, kept so that being told costs microseconds and drawing costs the run nothing.
 
-The training thread calls the `on_...` methods; another thread may read at any time. Fields are replaced whole
+The training thread calls the methods of `Watcher`; another thread may read at any time. Fields are replaced whole
 or appended to, never edited in place, so a reader sees an old value or a new one, never half of one.
 """
 
@@ -8,59 +8,50 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
-from actfirst.evaluate.results import Evaluation
 from actfirst.records import Episode, Mode
-from actfirst.rollout.alignment_counts import AlignmentCounts
-from actfirst.runs.lines import BatchLine, EvaluationLine, UpdateLine, parse_line, read_lines
+from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, UpdateLine
+from actfirst.runs.run import open_run
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
-from actfirst.training.watch import EngineView
+from actfirst.training.watch import EngineView, Watcher
 
 WINDOW = 10
 """Batches over which success and alignment are taken, and updates over which the pace is."""
 
 
-@dataclass
-class RunProgress:
-    """The state of a run as its events tell it. `now` is a clock that tests can set."""
+class RunProgress(Watcher):
+    """The state of a run as its events tell it. With the folder of a resumed run it knows what came before. `now` is a
+    clock that tests can set."""
 
-    now: Callable[[], float] = time.monotonic
-    title: str = ""
-    updates: int = 0
-    done: int = 0
-    stage: str = "starting"
-    batches: deque[BatchLine] = field(default_factory=lambda: deque(maxlen=WINDOW))
-    latest: deque[UpdateLine] = field(default_factory=lambda: deque(maxlen=WINDOW + 1))
-    reverse_kl: list[float] = field(default_factory=list)
-    rollout_success: list[float] = field(default_factory=list)
-    before: float | None = None
-    evaluated: float | None = None
-    teacher: float | None = None
-    fast_tokens: int = 0
-    engine: EngineView | None = None
-    meter: TokenMeter = field(default_factory=TokenMeter)
-    began: float = 0.0
-    last_update: float = 0.0
+    def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self.folder = folder
+        self.now = now
+        self.title = ""
+        self.updates = self.done = 0
+        self.stage = "starting"
+        self.batches: deque[BatchLine] = deque(maxlen=WINDOW)
+        self.latest: deque[UpdateLine] = deque(maxlen=WINDOW + 1)
+        self.reverse_kl: list[float] = []
+        self.rollout_success: list[float] = []
+        self.before: float | None = None
+        self.success: float | None = None
+        self.teacher: float | None = None
+        self.fast_tokens = 0
+        self.engine: EngineView | None = None
+        self.meter = TokenMeter()
+        self.began = self.last_update = 0.0
 
-    def on_started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
+    def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
         self.title, self.updates, self.done, self.engine = title, updates, done, engine
         self.began = self.last_update = self.now()
+        if done and self.folder is not None:
+            for line in open_run(self.folder).lines:
+                self._learn(line)
+            self.latest.clear()  # the pace of the stopped run says nothing about this one
 
-    def recall(self, folder: Path) -> None:
-        """Learn what a resumed run did before it was stopped."""
-        for line in read_lines(folder):
-            if isinstance(line, EvaluationLine):
-                self._evaluation(line.who, line.success_rate, line.update)
-            elif isinstance(line, BatchLine):
-                self._batch(line)
-            else:
-                self._update(line)
-        self.latest.clear()  # the pace of the stopped run says nothing about this one
-
-    def on_episode(self, episode: Episode) -> None:
+    def episode(self, episode: Episode) -> None:
         self.fast_tokens += sum(
             request.token_count
             for turn in episode.turns
@@ -68,22 +59,18 @@ class RunProgress:
             if request.mode is not Mode.FULL
         )
 
-    def on_batch(self, line: Mapping[str, object]) -> None:
-        parsed = parse_line(line, "a batch line")
-        assert isinstance(parsed, BatchLine)
+    def batch(self, line: BatchLine) -> None:
         self.stage = ""
-        self._batch(parsed)
+        self._learn(line)
 
-    def on_update(self, line: Mapping[str, object]) -> None:
-        parsed = parse_line(line, "an update line")
-        assert isinstance(parsed, UpdateLine)
+    def update(self, line: UpdateLine) -> None:
         self.stage = ""
         self.last_update = self.now()
-        self._update(parsed)
+        self._learn(line)
 
-    def on_evaluated(self, who: str, evaluation: Evaluation) -> None:
+    def evaluated(self, line: EvaluationLine) -> None:
         self.stage = ""
-        self._evaluation(who, evaluation.overall.success_rate.mean, self.done)
+        self._learn(line)
         self.last_update = self.now()
 
     @property
@@ -108,32 +95,30 @@ class RunProgress:
 
     def alignment(self) -> dict[str, float]:
         """Rates in percent over the latest batches; empty for a method without references."""
-        return sum((line.alignment for line in list(self.batches)), AlignmentCounts()).rates()
+        return AlignmentCounts.sum(line.alignment for line in list(self.batches)).rates()
 
     def measure_tokens(self) -> TokenCounts | None:
         """Read the engines' counters and return tokens per second by kind over the latest seconds."""
         if self.engine is None:
             return None
-        self.meter.observe(
-            self.now(), TokenCounts.of(self.engine.student(), self.engine.teacher(), self.fast_tokens)
-        )
+        counts = TokenCounts.of(self.engine.student(), self.engine.teacher(), self.fast_tokens)
+        self.meter.observe(self.now(), counts)
         return self.meter.per_second()
 
-    def _batch(self, line: BatchLine) -> None:
-        self.batches.append(line)
-        if line.episodes:
-            self.rollout_success.append(100.0 * line.succeeded / line.episodes)
-
-    def _update(self, line: UpdateLine) -> None:
-        self.done = line.update
-        self.latest.append(line)
-        if line.reverse_kl is not None:
-            self.reverse_kl.append(line.reverse_kl)
-
-    def _evaluation(self, who: str, success: float, update: int) -> None:
-        if who == "teacher":
-            self.teacher = success
-            return
-        if update == 0:
-            self.before = success
-        self.evaluated = success
+    def _learn(self, line: BatchLine | UpdateLine | EvaluationLine) -> None:
+        match line:
+            case BatchLine():
+                self.batches.append(line)
+                if line.episodes:
+                    self.rollout_success.append(100.0 * line.succeeded / line.episodes)
+            case UpdateLine():
+                self.done = line.update
+                self.latest.append(line)
+                if line.reverse_kl is not None:
+                    self.reverse_kl.append(line.reverse_kl)
+            case EvaluationLine(who="teacher"):
+                self.teacher = line.success_rate
+            case EvaluationLine():
+                if line.update == 0:
+                    self.before = line.success_rate
+                self.success = line.success_rate

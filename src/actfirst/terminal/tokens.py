@@ -7,9 +7,9 @@ the split between fast and full follows the truth with the delay of an episode.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
-from actfirst.engines.base import EngineStats
+from actfirst.records import EngineStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,8 @@ class TokenCounts:
         )
 
     def per_second(self, since: TokenCounts, seconds: float) -> TokenCounts:
-        return TokenCounts(
-            fast=max(0.0, (self.fast - since.fast) / seconds),
-            full=max(0.0, (self.full - since.full) / seconds),
-            prefill=(self.prefill - since.prefill) / seconds,
-            cached=(self.cached - since.cached) / seconds,
-            scored=(self.scored - since.scored) / seconds,
-        )
-
-    @property
-    def generated(self) -> float:
-        return self.fast + self.full
+        pairs = zip(astuple(self), astuple(since), strict=True)
+        return TokenCounts(*(max(0.0, (now - before) / seconds) for now, before in pairs))
 
 
 class TokenMeter:

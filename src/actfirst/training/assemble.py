@@ -10,7 +10,7 @@ from actfirst.engines.base import Engine
 from actfirst.errors import CheckpointError
 from actfirst.methods.acting import Policy, TrainingPoint
 from actfirst.methods.table import METHODS, ResponseTiming, method_of
-from actfirst.rollout.buffer import SampleBuffer
+from actfirst.rollout.buffer import Ledger, SampleBuffer
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.scoring import EngineTeacher
@@ -46,7 +46,7 @@ def assemble(
     acting = stage.policy(crew.engine, parts.encoder, config.rollout.generation)
     folder.log(f"started at update {learner.version} of {config.run.updates}")
     clock = StageClock(state.seconds, state.elapsed, begun)
-    buffer = SampleBuffer(config.learner.max_version_lag, state.ledger, state.samples)
+    buffer = SampleBuffer(config.learner.max_version_lag, Ledger.of(state.ledger), state.samples)
 
     return Training(
         config=config,
@@ -100,7 +100,7 @@ def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
             f"{folder.checkpoints} to begin this one again from update 0"
         )
     if found.checkpoint is None:
-        return StoredState(), None
+        return StoredState.start(), None
     stored = found.checkpoint
     return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from actfirst.config.sections import Config
 from actfirst.errors import ConfigError
+from actfirst.runs.lines import Summary
 from actfirst.training.watch import Watcher
 
 
-def train(
-    config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
-) -> dict[str, object]:
+def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train where the recipe says."""
     if config.runtime.kind == "local":
         from actfirst.training.local import train as train_locally

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-EVALUATION = "evaluation"
+from actfirst.runs.lines import EVALUATION
 
 
 class StageClock:

@@ -13,13 +13,14 @@ from actfirst.config.load import dump_toml
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.records import TurnSample, UpdateStats
+from actfirst.runs.lines import Summary
 from actfirst.runs.run_folder import RunFolder
 from actfirst.training import loop
 from actfirst.training.assemble import Crew, assemble, stored_state
 from actfirst.training.parts import open_engine, open_teacher
 from actfirst.training.prepare import Prepared, prepare
 from actfirst.training.run import Training
-from actfirst.training.watch import Unwatched, Watcher
+from actfirst.training.watch import Watcher
 
 if TYPE_CHECKING:
     import torch
@@ -30,14 +31,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def train(
-    config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
-) -> dict[str, object]:
+def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train to the end (or from where a killed run stands) and return the summary."""
-    return asyncio.run(_train(config, folder, resume, watcher or Unwatched()))
+    return asyncio.run(_train(config, folder, resume, watcher or Watcher()))
 
 
-async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> dict[str, object]:
+async def _train(config: Config, folder: Path, resume: bool, watcher: Watcher) -> Summary:
     begun = time.monotonic()
     parts = prepare(config)
     begin = RunFolder.open if resume else RunFolder.create

@@ -6,10 +6,11 @@ takes responses of the current or the previous policy version; weights reach the
 
 from __future__ import annotations
 
+from actfirst.runs.lines import Summary
 from actfirst.training.run import Training
 
 
-async def train(run: Training) -> dict[str, object]:
+async def train(run: Training) -> Summary:
     """Run to the configured number of updates; returns the summary."""
     try:
         await run.begin()

@@ -12,21 +12,31 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from actfirst.config.sections import Config
-from actfirst.engines.base import Engine, EngineStats
+from actfirst.engines.base import Engine
 from actfirst.errors import RolloutError
 from actfirst.evaluate.protocol import evaluate
-from actfirst.evaluate.results import Evaluation
 from actfirst.methods.table import method_of
-from actfirst.records import Episode, Task, TurnSample, UpdateStats
-from actfirst.rollout.alignment_counts import count_alignment
+from actfirst.records import EngineStats, Episode, Task, TurnSample, UpdateStats
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.rollout.play import Player
 from actfirst.rollout.stream import RolloutStream
-from actfirst.runs.episodes import episode_to_json
+from actfirst.runs.episodes import EpisodeLine
+from actfirst.runs.lines import (
+    EVALUATION,
+    AlignmentCounts,
+    BatchLine,
+    EvaluationLine,
+    EvaluationPoint,
+    SuccessRates,
+    Summary,
+    TrainerState,
+    UpdateLine,
+    Who,
+)
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink
-from actfirst.training.clock import EVALUATION, StageClock
+from actfirst.training.clock import StageClock
 from actfirst.training.watch import Watcher
 
 if TYPE_CHECKING:
@@ -78,7 +88,7 @@ class Training:
     sinks: Sequence[Sink]
     prove: Callable[[], Awaitable[None]]
     shut_down: Callable[[], Awaitable[None]]
-    history: list[dict[str, object]] = field(default_factory=list)
+    history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
 
     @property
@@ -112,25 +122,23 @@ class Training:
     def receive(self, batch: RolloutBatch) -> None:
         """Take a completed rollout batch into the buffer and the run folder."""
         self.buffer.add(batch.samples, batch.discarded, batch.stats.full_tokens)
-        succeeded = sum(bool(e.final and e.final.success) for e in batch.episodes)
-        line: dict[str, object] = {
-            "type": "batch",
-            "batch": batch.index,
-            "version": self.learner.version,
-            "training_seconds": self.clock.training,
-            "episodes": len(batch.episodes),
-            "succeeded": succeeded,
-            "failed": sum(e.error is not None for e in batch.episodes),
-            "retried": sum(e.attempts - 1 for e in batch.episodes),
-            "depth": batch.depth,
-            "alignment": count_alignment(batch.episodes).to_json(),
+        line = BatchLine(
+            batch=batch.index,
+            version=self.learner.version,
+            training_seconds=self.clock.training,
+            episodes=len(batch.episodes),
+            succeeded=sum(bool(e.final and e.final.success) for e in batch.episodes),
+            failed=sum(e.error is not None for e in batch.episodes),
+            retried=sum(e.attempts - 1 for e in batch.episodes),
+            depth=batch.depth,
+            alignment=AlignmentCounts.of(batch.episodes),
             **asdict(batch.stats),
-            "student_engine": asdict(self.student()),
-            "teacher_engine": asdict(self.teacher()),
-        }
-        self.folder.append_episodes([episode_to_json(episode) for episode in batch.episodes])
+            student_engine=self.student(),
+            teacher_engine=self.teacher(),
+        )
+        self.folder.append_episodes(map(EpisodeLine.of, batch.episodes))
         self.folder.append_metrics(line)
-        self.watcher.batch(batch, line)
+        self.watcher.batch(line)
         self.barren = 0 if batch.samples else self.barren + 1
         if self.barren == _BARREN_BATCHES:
             raise RolloutError(_why_barren(batch))
@@ -139,20 +147,20 @@ class Training:
         """Write down an update; the ledger must balance at every one."""
         self.buffer.ledger.check(len(self.buffer))
         version = self.learner.version
-        line: dict[str, object] = {
-            "type": "update",
-            "update": version,
-            "training_seconds": self.clock.training,
-            "stages": dict(self.clock.seconds),
-            "mean_lag": sum(version - 1 - sample.version for sample in samples) / len(samples),
-            "max_lag": max(version - 1 - sample.version for sample in samples),
-            "ledger": self.buffer.ledger.to_json(len(self.buffer)),
-            "sample_ids": [sample.id for sample in samples],
+        lags = [version - 1 - sample.version for sample in samples]
+        line = UpdateLine(
+            update=version,
+            training_seconds=self.clock.training,
+            stages=self.clock.seconds,
+            mean_lag=sum(lags) / len(lags),
+            max_lag=max(lags),
+            ledger=self.buffer.ledger.counts(len(self.buffer)),
+            sample_ids=tuple(sample.id for sample in samples),
             **asdict(stats),
             **method_of(self.config.rollout.method, self.config.methods).objective.figures(samples),
-        }
+        )
         self.folder.append_metrics(line)
-        self._log_to_sinks({**line, **stats.extra})
+        self._log_to_sinks({**dict(line), **line.extra})
         self.watcher.update(line)
 
     async def evaluate_if_due(self) -> None:
@@ -165,45 +173,45 @@ class Training:
         settings, version = self.config.checkpoint, self.learner.version
         if version % settings.every == 0 or version == self.updates:
             with self.clock.stage("checkpoint"):
-                await self.learner.save(self.buffer.samples, self.state(), settings.keep)
+                await self.learner.save(self.buffer.samples, self.state().to_json(), settings.keep)
             self.folder.log(f"checkpoint of update {version}")
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> TrainerState:
         """What a resumed run needs beside weights, optimiser and buffered samples."""
-        return {
-            "delivered": self.rollouts.delivered,
-            "expected_contexts": self.rollouts.expected_contexts,
-            "probe": asdict(self.rollouts.probe) if self.rollouts.probe else None,
-            "ledger": self.buffer.ledger.to_json(len(self.buffer)),
-            "offsets": self.folder.offsets(),
-            "seconds": dict(self.clock.seconds),
-            "elapsed": self.clock.elapsed,
-            "evaluations": self.history,
-        }
+        return TrainerState(
+            delivered=self.rollouts.delivered,
+            expected_contexts=self.rollouts.expected_contexts,
+            probe=self.rollouts.probe,
+            ledger=self.buffer.ledger.counts(len(self.buffer)),
+            offsets=self.folder.offsets(),
+            seconds=self.clock.seconds,
+            elapsed=self.clock.elapsed,
+            evaluations=tuple(self.history),
+        )
 
-    async def finish(self) -> dict[str, object]:
+    async def finish(self) -> Summary:
         summary = self.summary()
         self.folder.write_summary(summary)
         self.watcher.finished(summary)
         return summary
 
-    def summary(self) -> dict[str, object]:
-        student = [entry for entry in self.history if entry["who"] == "student"]
-        teacher = [entry for entry in self.history if entry["who"] == "teacher"]
-        return {
-            "title": self.title,
-            "updates": self.learner.version,
-            "success_rate": {
-                "before": student[0]["success_rate"] if student and student[0]["update"] == 0 else None,
-                "after": student[-1]["success_rate"] if student else None,
-                "teacher": teacher[-1]["success_rate"] if teacher else None,
-            },
-            "training_seconds": self.clock.training,
-            "seconds_by_stage": dict(self.clock.seconds),
-            "ledger": self.buffer.ledger.to_json(len(self.buffer)),
-            "rollout_batches": self.rollouts.delivered,
-            "evaluations": self.history,
-        }
+    def summary(self) -> Summary:
+        student = [point for point in self.history if point.who == "student"]
+        teacher = [point for point in self.history if point.who == "teacher"]
+        return Summary(
+            title=self.title,
+            updates=self.learner.version,
+            success_rate=SuccessRates(
+                before=student[0].success_rate if student and student[0].update == 0 else None,
+                after=student[-1].success_rate if student else None,
+                teacher=teacher[-1].success_rate if teacher else None,
+            ),
+            training_seconds=self.clock.training,
+            seconds_by_stage=self.clock.seconds,
+            ledger=self.buffer.ledger.counts(len(self.buffer)),
+            rollout_batches=self.rollouts.delivered,
+            evaluations=tuple(self.history),
+        )
 
     async def close(self) -> None:
         self.watcher.close()
@@ -220,10 +228,10 @@ class Training:
         for sink in self.sinks:
             sink.log(self.learner.version, numbers)
 
-    def _evaluated(self, who: str) -> bool:
-        return any(entry["who"] == who for entry in self.history)
+    def _evaluated(self, who: Who) -> bool:
+        return any(point.who == who for point in self.history)
 
-    async def _evaluate(self, who: str, player: Player) -> Evaluation:
+    async def _evaluate(self, who: Who, player: Player) -> None:
         if self.learner.version == self.updates:
             await self.rollouts.close()  # what is under way will not be used any more
         with self.clock.stage("rollout"):
@@ -238,19 +246,12 @@ class Training:
         self.watcher.evaluating(who, 0, len(tasks) * len(seeds))
         with self.clock.stage(EVALUATION):
             evaluation = await evaluate(player, tasks, seeds, at_once, played)
-        entry: dict[str, object] = {
-            "who": who,
-            "update": self.learner.version,
-            "training_seconds": self.clock.training,
-            "success_rate": evaluation.overall.success_rate.mean,
-            "deviation": evaluation.overall.success_rate.deviation,
-        }
-        self.history.append(entry)
-        self.folder.append_metrics({"type": "evaluation", **entry, "result": evaluation.to_json()})
-        self.folder.log(f"{who}: success rate {evaluation.overall.success_rate.mean:.2f} %")
-        self._log_to_sinks({f"{who}_success_rate": evaluation.overall.success_rate.mean})
-        self.watcher.evaluated(who, evaluation, self.clock.training)
-        return evaluation
+        line = EvaluationLine.of(who, self.learner.version, self.clock.training, evaluation)
+        self.history.append(line)
+        self.folder.append_metrics(line)
+        self.folder.log(f"{who}: success rate {line.success_rate:.2f} %")
+        self._log_to_sinks({f"{who}_success_rate": line.success_rate})
+        self.watcher.evaluated(line)
 
 
 def _why_barren(batch: RolloutBatch) -> str:
@@ -258,5 +259,5 @@ def _why_barren(batch: RolloutBatch) -> str:
     reasons = errors or [f"{count} x {reason}" for reason, count in batch.discarded.items()]
     return (
         f"{_BARREN_BATCHES} rollout batches in a row gave nothing to train on; the last one says: "
-        f"{reasons[0] if reasons else 'no context was visited'}. Mend that and continue with --resume"
+        f"{reasons[0] if reasons else 'no context was visited'}. Fix that and continue with --resume"
     )

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a run beside the learner: cursor, ledger, buffer, clock, file offsets.
+"""Where a run begins: the start, or what a checkpoint keeps beside the learner.
 
 A resumed run is the run of its newest valid checkpoint: batches and updates after it are made again, and the lines
 they had written are cut.
@@ -7,65 +7,43 @@ they had written are cut.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from actfirst.errors import CheckpointError
-from actfirst.methods.acting import Probe
 from actfirst.records import TurnSample
 from actfirst.rollout.buffer import Ledger
+from actfirst.runs.lines import LedgerCounts, TrainerState
 from actfirst.runs.run_folder import START
 
 
-class TrainerState(BaseModel):
-    """The JSON part of a checkpoint."""
+class StoredState(TrainerState):
+    """The trainer's state and the samples that were buffered. A key that is not known could be one that matters."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid")
 
-    delivered: int
-    expected_contexts: float
-    ledger: dict[str, object]
-    offsets: dict[str, int]
-    seconds: dict[str, float]
-    elapsed: float
-    evaluations: list[dict[str, object]]
-    probe: Probe | None = None
+    samples: tuple[TurnSample, ...] = ()
 
-
-@dataclass(frozen=True)
-class StoredState:
-    """Where a run begins: the start, or what a checkpoint says."""
-
-    delivered: int = 0
-    expected_contexts: float = 0.0
-    ledger: Ledger = field(default_factory=Ledger)
-    samples: Sequence[TurnSample] = ()
-    offsets: Mapping[str, int] = field(default_factory=lambda: dict(START))
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    elapsed: float = 0.0
-    evaluations: Sequence[dict[str, object]] = ()
-    probe: Probe | None = None
+    @classmethod
+    def start(cls) -> StoredState:
+        return cls(
+            delivered=0,
+            expected_contexts=0.0,
+            ledger=LedgerCounts(),
+            offsets=dict(START),
+            seconds={},
+            elapsed=0.0,
+            evaluations=(),
+        )
 
     @classmethod
     def of(cls, trainer_state: Mapping[str, object], samples: Sequence[TurnSample], where: str) -> StoredState:
         try:
-            state = TrainerState.model_validate(dict(trainer_state))
+            state = cls.model_validate({**trainer_state, "samples": samples})
         except ValidationError as error:
             raise CheckpointError(
                 f"{where} was written by another version of actfirst: {error.errors()[0]['loc']} does not fit; "
                 "continue it with that version, or start a new run from its model folder"
             ) from error
-        ledger = Ledger.from_json(state.ledger)
-        ledger.check(len(samples))
-        return cls(
-            state.delivered,
-            state.expected_contexts,
-            ledger,
-            samples,
-            state.offsets,
-            state.seconds,
-            state.elapsed,
-            state.evaluations,
-            state.probe,
-        )
+        Ledger.of(state.ledger).check(len(samples))
+        return state

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig, read_checkpoint, read_weights
 from actfirst.engines.embedded.kv_cache import KVCache
 from actfirst.engines.embedded.loop import Cancel, Close, Load, StepLoop
@@ -23,7 +23,7 @@ from actfirst.engines.embedded.sequence import Generation, IdArray, Scoring, Sto
 from actfirst.engines.embedded.sequence import Sequence as Request
 from actfirst.engines.embedded.weights import PackedWeights, check_state
 from actfirst.errors import EngineError
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.remote import wire
 from actfirst.engines.remote.client import Client, NotThere, RemoteOptions
 from actfirst.engines.remote.replicas import Replica, Replicas
 from actfirst.errors import EngineError, TeacherError
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 
 if TYPE_CHECKING:
     import torch

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import torch
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.vllm.core import CoreOptions, VllmCore, eos_ids, on_cpu
 from actfirst.engines.vllm.loop import Cancel, Close, Load, Request, StepLoop
 from actfirst.engines.vllm.work import Generating, Scoring, Work
 from actfirst.errors import EngineError
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import torch
 
-from actfirst.engines.base import EngineStats, Priority
+from actfirst.engines.base import Priority
 from actfirst.engines.vllm.work import Core, Finished, Generating, Scoring, Work
 from actfirst.errors import EngineDied, EngineError
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 
 
 @dataclass(slots=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from actfirst.lab.aggregate import AblationRow, Result, ablation, marks
-from actfirst.lab.report.cells import Cell, Table, Words, mark_column, number
+from actfirst.lab.aggregate import Result, ablation
+from actfirst.lab.report.cells import NOTHING, Cell, Table, Words, mark_column, number
 from actfirst.lab.report.sources import OURS, Setting
 from actfirst.methods.table import METHODS
+from actfirst.runs.run import Run
 
 ABLATIONS = ("actfirst-no-id", "actfirst-no-fallback", "replay-50", "replay-100", OURS)
 
@@ -17,57 +17,47 @@ def ablation_table(settings: Sequence[Setting]) -> Table | None:
     """Ours and its variants, averaged over settings and training seeds."""
     units = [unit for setting in settings for unit in _units(setting)]
     names = {method for unit in units for method in unit}
-    whole = [
-        {method: unit[method] for method in ABLATIONS if method in names}
-        for unit in units
-        if set(unit) == names
+    whole = [unit for unit in units if set(unit) == names]
+    results = [
+        {
+            method: Result(unit[method].final_success or 0.0, unit[method].summary.training_seconds)
+            for method in ABLATIONS
+            if method in unit
+        }
+        for unit in whole
     ]
-    rows = ablation([{method: result for method, (result, _) in unit.items()} for unit in whole], OURS)
+    rows = ablation(results, OURS)
     if len(rows) < 2:
         return None
-    titled = {method: METHODS[method].title for method in rows}
+    body: list[list[Cell]] = []
+    for method, row in rows.items():
+        paths = [unit[method].folder for unit in whole]
+        cells = [number(row.success, 2, paths), number(row.drop, 2, paths)]
+        cells += [number(row.seconds, 1, paths), number(row.rank, 2, paths)]
+        body.append([Words(METHODS[method].title), *cells])
+    mark_column(body, 1, [row.success for row in rows.values()], 2, higher=True)
+    mark_column(body, 3, [row.seconds for row in rows.values()], 1, higher=False)
+    mark_column(body, 4, [row.rank for row in rows.values()], 2, higher=False)
+    body[list(rows).index(OURS)][2] = Words(NOTHING)
     return Table(
         slug="ablation",
         title="Ablations of ActFirst-OPD",
         note=f"Means over pairs of setting and training seed, of which there are {len(whole)}. The drop is in points "
         "of SR; the rank is the mean of ranks by SR in each pair, ties sharing the average.",
         heads=("Method", "SR (%)", "Drop", "Training time (s)", "Rank"),
-        rows=_rows(rows, titled, {method: [unit[method][1] for unit in whole] for method in rows}),
+        rows=tuple(map(tuple, body)),
         rules=(len(rows) - 1,),
     )
 
 
-def _units(setting: Setting) -> list[dict[str, tuple[Result, Path]]]:
-    """One mapping per training seed: the methods that were run with it, and where."""
-    chosen = {method: group for method in ABLATIONS if (group := setting.group(method)) is not None}
-    units = []
-    for seed in sorted({run.seed for group in chosen.values() for run in group.runs}):
-        runs = {method: group.by_seed().get(seed) for method, group in chosen.items()}
-        units.append(
-            {
-                method: (Result(run.final_success, run.training_seconds), run.folder)
-                for method, run in runs.items()
-                if run is not None and run.final_success is not None
-            }
-        )
-    return units
-
-
-def _rows(
-    rows: dict[str, AblationRow], labels: dict[str, str], groups: dict[str, list[Path]]
-) -> tuple[tuple[Cell, ...], ...]:
-    columns: list[tuple[Callable[[AblationRow], float], int, bool]] = [
-        (lambda row: row.success, 2, True),
-        (lambda row: row.drop, 2, False),
-        (lambda row: row.seconds, 1, False),
-        (lambda row: row.rank, 2, False),
+def _units(setting: Setting) -> list[dict[str, Run]]:
+    """One mapping per training seed: the methods that were run with it, and evaluated."""
+    groups = {method: group.by_seed() for method in ABLATIONS if (group := setting.group(method)) is not None}
+    return [
+        {
+            method: runs[seed]
+            for method, runs in groups.items()
+            if seed in runs and runs[seed].final_success is not None
+        }
+        for seed in sorted({seed for runs in groups.values() for seed in runs})
     ]
-    body: list[list[Cell]] = [
-        [number(of(row), digits, groups[method]) for of, digits, _ in columns] for method, row in rows.items()
-    ]
-    for at, (of, digits, higher) in enumerate(columns):
-        if at != 1:
-            values = {place: of(row) for place, row in enumerate(rows.values())}
-            mark_column(body, at, marks(values, digits=digits, higher_is_better=higher))
-    body[list(rows).index(OURS)][1] = Words("–")
-    return tuple((Words(labels[method]), *cells) for method, cells in zip(rows, body, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actfirst.lab.aggregate import marks
 from actfirst.lab.report.cells import Cell, Table, Words, mark_column, number
 from actfirst.lab.results import QualityResult, RolloutResult
 from actfirst.methods.strategies import Strategy
@@ -13,28 +12,39 @@ _GIVES_WAY = (
     " Optimised: the engine pauses responses for fast actions, and under a cap too small to gain anything ActFirst "
     "gives way to think-then-act."
 )
+# heading, field, digits, unit
+_ROLLOUT_COLUMNS = (
+    ("Vanilla (s)", "vanilla_mean", 3, ""),
+    ("ActFirst (s)", "actfirst_mean", 3, ""),
+    ("Speedup", "speedup", 2, "×"),
+    ("Idealized", "ideal", 2, "×"),
+    ("Least (s)", "bound_seconds", 3, ""),
+    ("Attained", "attained", 0, " %"),
+    ("Cap needed", "needed_cap", 1, ""),
+    ("At most", "most", 2, "×"),
+    ("Over bound", "over_bound", 2, "×"),
+)
+# heading, field, digits, whether higher is better (None: not marked)
+_QUALITY_COLUMNS = (
+    ("Repeat (%)", "repeat", 1, False),
+    ("Yield", "per_100", 2, True),
+    ("Turns", "turns", 2, False),
+    ("SR (%)", "success", 1, None),
+    ("Valid actions (%)", "valid", 1, None),
+)
 
 
-def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
+def rollout_table(stored: tuple[Path, RolloutResult], place: int) -> Table:
     """Every timed point beside its idealized estimate and the least time that its cap allows."""
+    path, result = stored
     settings = result.settings
-    rows = tuple(
-        (
-            Words(str(point.full)),
-            Words(str(point.cap)),
-            Words(str(point.turns)),
-            number(point.vanilla_mean, 3, [path]),
-            number(point.actfirst_mean, 3, [path]),
-            number(point.speedup, 2, [path], deviation=point.deviation, unit="×"),
-            number(point.ideal, 2, [path], unit="×"),
-            number(point.bound_seconds, 3, [path]),
-            number(point.attained, 0, [path], unit=" %"),
-            number(point.needed_cap, 1, [path]),
-            number(point.most, 2, [path], unit="×"),
-            number(point.over_bound, 2, [path], unit="×"),
-        )
-        for point in result.points
-    )
+    rows = []
+    for point in result.points:
+        cells: list[Cell] = [Words(str(value)) for value in (point.full, point.cap, point.turns)]
+        for _, name, digits, unit in _ROLLOUT_COLUMNS:
+            deviation = point.deviation if name == "speedup" else None
+            cells.append(number(getattr(point, name), digits, [path], deviation=deviation, unit=unit))
+        rows.append(tuple(cells))
     order = "fast actions first" if settings.fast_first else "in order of arrival"
     return Table(
         slug=f"rollout-{place}",
@@ -45,60 +55,36 @@ def rollout_table(path: Path, result: RolloutResult, place: int) -> Table:
         "attained: least over measured. A cap must exceed the cap needed for any gain. At most: the speedup if the "
         "time were that of the dependencies alone or of the work alone, whichever is longer, as timed on this engine; "
         f"over bound: the time taken over that.{_GIVES_WAY if settings.optimised else ''}",
-        heads=(
-            "Full tokens",
-            "Cap",
-            "Turns",
-            "Vanilla (s)",
-            "ActFirst (s)",
-            "Speedup",
-            "Idealized",
-            "Least (s)",
-            "Attained",
-            "Cap needed",
-            "At most",
-            "Over bound",
-        ),
-        rows=rows,
+        heads=("Full tokens", "Cap", "Turns", *(column[0] for column in _ROLLOUT_COLUMNS)),
+        rows=tuple(rows),
     )
 
 
-def quality_table(path: Path, result: QualityResult, place: int) -> Table:
+def quality_table(stored: tuple[Path, QualityResult], place: int) -> Table:
     """Strategies from each checkpoint; marks among the strategies of one checkpoint."""
-    names = list(dict.fromkeys(row.checkpoint for row in result.rows))
-    rows: list[tuple[Cell, ...]] = []
+    path, result = stored
+    rows: list[list[Cell]] = []
     rules: list[int] = []
-    for name in names:
+    for name in dict.fromkeys(row.checkpoint for row in result.rows):
         members = [row for row in result.rows if row.checkpoint == name]
-        body: list[list[Cell]] = [
-            [
-                number(row.repeat, 1, [path]),
-                number(row.per_100, 2, [path]),
-                number(row.turns, 2, [path]),
-                number(row.success, 1, [path]),
-                number(row.valid, 1, [path]),
-            ]
-            for row in members
-        ]
-        repeats = {at: row.repeat for at, row in enumerate(members) if row.repeat is not None}
-        mark_column(body, 0, marks(repeats, digits=1, higher_is_better=False))
-        mark_column(body, 1, marks({at: row.per_100 for at, row in enumerate(members)}, digits=2))
-        turns = {at: row.turns for at, row in enumerate(members)}
-        mark_column(body, 2, marks(turns, digits=2, higher_is_better=False))
+        body: list[list[Cell]] = [[Words(name), Words(Strategy(row.strategy).label)] for row in members]
+        for at, (_, field, digits, higher) in enumerate(_QUALITY_COLUMNS, start=2):
+            values = [getattr(row, field) for row in members]
+            for cells, value in zip(body, values, strict=True):
+                cells.append(number(value, digits, [path]))
+            if higher is not None:
+                mark_column(body, at, values, digits, higher=higher)
         if rows:
             rules.append(len(rows))
-        rows += [
-            (Words(name), Words(Strategy(row.strategy).label), *cells)
-            for row, cells in zip(members, body, strict=True)
-        ]
+        rows += body
     return Table(
         slug=f"quality-{place}",
         title="Rollout quality by acting strategy",
         note=f"{result.rows[0].tasks} training tasks, one trajectory each, the same checkpoint and sampling seeds for "
         "all strategies. Repeat: tasks with at least one unproductive repetition; yield: successful trajectories per "
         "100 transitions.",
-        heads=("Checkpoint", "Strategy", "Repeat (%)", "Yield", "Turns", "SR (%)", "Valid actions (%)"),
-        rows=tuple(rows),
+        heads=("Checkpoint", "Strategy", *(column[0] for column in _QUALITY_COLUMNS)),
+        rows=tuple(map(tuple, rows)),
         rules=tuple(rules),
     )
 

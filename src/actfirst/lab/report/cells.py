@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from actfirst.lab.aggregate import Mark
+from actfirst.lab.aggregate import Mark, marks
+from actfirst.runs.evaluations import Statistic
 
 NOTHING = "–"
 _MARKED = {Mark.BEST: ("**", "**"), Mark.SECOND: ("<ins>", "</ins>"), Mark.NONE: ("", "")}
@@ -52,25 +53,35 @@ class Table:
 
     def to_csv(self) -> str:
         """All cells as text, and in a last column the sources of each row."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*self.heads, "sources"])
+        rows = []
         for row in self.rows:
             named = dict.fromkeys(
                 path.name for cell in row if isinstance(cell, Number) for path in cell.sources
             )
-            writer.writerow([*(_plain(cell) for cell in row), " ".join(named)])
-        return out.getvalue()
+            rows.append([*map(_plain, row), " ".join(named)])
+        return csv_text([*self.heads, "sources"], rows)
 
     def to_markdown(self) -> str:
         """The table with its title and note; the best of its rivals is bold, the second best underlined."""
-        lines = [_row(self.heads), _row(["---", *["---:"] * (len(self.heads) - 1)])]
-        lines += [_row([_marked(cell) for cell in row]) for row in self.rows]
+        lines = markdown_rows(self.heads, [[_marked(cell) for cell in row] for row in self.rows])
         return "\n".join([f"### {self.title}", "", *lines, "", self.note, ""])
 
 
+def markdown_rows(heads: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    """A table whose first column holds names and the others numbers."""
+    rule = ["---", *["---:"] * (len(heads) - 1)]
+    rows = ([cell.replace("|", "\\|") for cell in row] for row in (heads, rule, *body))
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([heads, *rows])
+    return out.getvalue()
+
+
 def number(
-    value: float | None,
+    value: float | Statistic | None,
     digits: int,
     sources: Iterable[Path],
     *,
@@ -79,25 +90,26 @@ def number(
     unit: str = "",
     aside: str = "",
 ) -> Cell:
-    """`12.34 ± 0.56`; a dash where there is nothing."""
+    """`12.34 ± 0.56`; a dash where there is nothing. A statistic brings its own deviation."""
     if value is None:
         return Words(NOTHING)
+    if isinstance(value, Statistic):
+        deviation, value = value.deviation, value.mean
     text = f"{before}{value:,.{digits}f}"
     if deviation is not None:
         text += f" ± {deviation:,.{digits}f}"
     return Number(text + unit, tuple(sources), aside=aside)
 
 
-def mark_column(rows: Sequence[list[Cell]], column: int, found: Mapping[int, Mark]) -> None:
-    """Set the marks of one column; `found` has them by row."""
-    for place, row in enumerate(rows):
-        cell = row[column]
+def mark_column(
+    rows: Sequence[list[Cell]], column: int, values: Sequence[float | None], digits: int, *, higher: bool
+) -> None:
+    """Mark the best and the second best of one column; `values` are those behind its cells."""
+    known = {place: value for place, value in enumerate(values) if value is not None}
+    for place, mark in marks(known, digits=digits, higher_is_better=higher).items():
+        cell = rows[place][column]
         if isinstance(cell, Number):
-            row[column] = replace(cell, mark=found.get(place, Mark.NONE))
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+            rows[place][column] = replace(cell, mark=mark)
 
 
 def _marked(cell: Cell) -> str:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.lab.alignment_rates import RATES, alignment_of
-from actfirst.lab.compare import spread_over_time
+from actfirst.lab.alignment_rates import RATES, alignment_over_updates
+from actfirst.lab.compare import MethodRuns, spread_over_time
 from actfirst.lab.report.bench_tables import said, simulated_mark
-from actfirst.lab.report.series import alignment_series, performance_series
-from actfirst.lab.report.sources import MethodGroup, Setting
-from actfirst.lab.results import QualityResult, RolloutPoint, RolloutResult
+from actfirst.lab.report.cells import csv_text
+from actfirst.lab.report.sources import Setting
+from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.lab.rollout.run import Timing
 from actfirst.methods.strategies import Strategy
 from actfirst.methods.table import METHODS
-from actfirst.terminal.canvas import canvas
+from actfirst.runs.run import Run
+from actfirst.terminal.pictures import canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _PALETTE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#D55E00", "#009E73", "#7A7A00", "#8C564B", "#000000")
 _DASHES = ((None, None), (6, 2), (2, 2), (8, 2, 2, 2))
+_RUN = ("method", "run", "seed")
 _TITLES = {
     "first_action": "First action",
     "full_trajectory": "Full trajectory",
@@ -55,18 +58,14 @@ def draw_performance(setting: Setting, place: int, folder: Path) -> Figure | Non
         return None
     figure, (axes,) = _figure(1, width=9.0, height=4.6)
     for group in groups:
-        seconds, means, lows, highs = (
-            list(column) for column in zip(*spread_over_time(group.runs), strict=True)
-        )
-        look = _look(group, setting)
-        axes.fill_between(seconds, lows, highs, color=look.colour, alpha=0.10, linewidth=0)
-        axes.plot(seconds, means, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label)
-        axes.plot(seconds[-1:], means[-1:], "*", color=look.colour, markersize=11, clip_on=False)
-    for other in setting.others:
-        if other.label.startswith("Teacher"):
-            axes.axhline(
-                other.result.result.overall.success_rate.mean, color="#666666", linewidth=1, linestyle=":"
-            )
+        seconds, means, lows, highs = map(list, zip(*spread_over_time(group.runs), strict=True))
+        colour, dashes = _look(group, setting)
+        axes.fill_between(seconds, lows, highs, color=colour, alpha=0.10, linewidth=0)
+        axes.plot(seconds, means, color=colour, dashes=dashes, linewidth=1.8, label=group.label)
+        axes.plot(seconds[-1:], means[-1:], "*", color=colour, markersize=11, clip_on=False)
+    teachers = [other.result.result for other in setting.others if other.label.startswith("Teacher")]
+    for teacher in teachers:
+        axes.axhline(teacher.overall.success_rate.mean, color="#666666", linewidth=1, linestyle=":")
     axes.set_xlim(left=0)
     axes.set_ylim(0, min(100.0, max(10.0, 1.08 * axes.get_ylim()[1])))
     axes.set_xlabel("training time (s)")
@@ -74,15 +73,19 @@ def draw_performance(setting: Setting, place: int, folder: Path) -> Figure | Non
     _legend_beside(axes)
     caption = (
         "Mean over training seeds; the band spans the lowest and the highest, a star is the final checkpoint"
-        + (
-            ", the dotted line the teacher."
-            if any(o.label.startswith("Teacher") for o in setting.others)
-            else "."
-        )
+        + (", the dotted line the teacher." if teachers else ".")
     )
     title = f"Success against training time, {setting.label}"
-    drawn = _save(figure, folder, f"performance-{place}", title, caption, groups)
-    return replace(drawn, series=performance_series(groups))
+    series = csv_text(
+        (*_RUN, "update", "training_seconds", "success"),
+        [
+            (*_names(group, run), point.update, f"{point.training_seconds:.3f}", f"{point.success_rate:.3f}")
+            for group in groups
+            for run in group.runs
+            for point in run.curve
+        ],
+    )
+    return _save(figure, folder, f"performance-{place}", title, caption, _paths(groups), series)
 
 
 def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
@@ -91,17 +94,22 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     if not groups:
         return None
     figure, panels = _figure(3, width=11.0, height=4.0)
+    points: list[tuple[object, ...]] = []
     for group in groups:
-        look = _look(group, setting)
-        curves = [alignment_of(run.folder).points for run in group.runs]
+        colour, dashes = _look(group, setting)
+        curves = [
+            {update: rates for update, rates in alignment_over_updates(run.lines).items() if rates}
+            for run in group.runs
+        ]
+        points += [
+            (*_names(group, run), update, *(f"{rates[rate]:.3f}" for rate in RATES))
+            for run, curve in zip(group.runs, curves, strict=True)
+            for update, rates in curve.items()
+        ]
+        xs = sorted(set.intersection(*map(set, curves)))
         for axes, rate in zip(panels, RATES, strict=True):
-            points = _mean_over_runs(
-                [{p.update: p.rates[rate] for p in curve if rate in p.rates} for curve in curves]
-            )
-            xs, ys = zip(*points, strict=True)
-            axes.plot(
-                xs, ys, color=look.colour, dashes=look.dashes, linewidth=1.8, label=group.label, clip_on=False
-            )
+            ys = [statistics.fmean(curve[update][rate] for curve in curves) for update in xs]
+            axes.plot(xs, ys, color=colour, dashes=dashes, linewidth=1.8, label=group.label, clip_on=False)
     for axes, rate in zip(panels, RATES, strict=True):
         axes.set_title(_TITLES[rate], fontsize=10, loc="left")
         axes.set_ylim(0, 100)
@@ -111,12 +119,13 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     _legend_below(figure, panels[0])
     caption = "Counts over the latest ten rollout batches at each update, mean over training seeds."
     title = f"Reference alignment during training, {setting.label}"
-    drawn = _save(figure, folder, f"alignment-{place}", title, caption, groups)
-    return replace(drawn, series=alignment_series(groups))
+    series = csv_text((*_RUN, "update", *RATES), points)
+    return _save(figure, folder, f"alignment-{place}", title, caption, _paths(groups), series)
 
 
-def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) -> Figure:
+def draw_rollout(stored: tuple[Path, RolloutResult], place: int, folder: Path) -> Figure:
     """Both scans: measured (solid), idealized (dashed), and what the engine allows at best (dotted)."""
+    path, result = stored
     figure, panels = _figure(2, width=10.0, height=4.0)
     settings = result.settings
     scans = (
@@ -150,11 +159,12 @@ def draw_rollout(path: Path, result: RolloutResult, place: int, folder: Path) ->
     title = f"Rollout efficiency{simulated_mark(result)}"
     if result.simulated:
         figure.suptitle("SIMULATED engine", fontsize=9, color="#B00020", x=0.99, ha="right")
-    return _save(figure, folder, f"rollout-{place}", title, caption, [], [path])
+    return _save(figure, folder, f"rollout-{place}", title, caption, [path])
 
 
-def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) -> Figure:
+def draw_quality(stored: tuple[Path, QualityResult], place: int, folder: Path) -> Figure:
     """Repetition, yield and turns of each strategy, by checkpoint."""
+    path, result = stored
     figure, panels = _figure(3, width=11.0, height=4.0)
     names = list(dict.fromkeys(row.checkpoint for row in result.rows))
     metrics = (
@@ -174,10 +184,10 @@ def draw_quality(path: Path, result: QualityResult, place: int, folder: Path) ->
         axes.set_title(title, fontsize=10, loc="left")
     _legend_below(figure, panels[0])
     caption = "All strategies play the same tasks from the same frozen checkpoint with the same sampling seeds."
-    return _save(figure, folder, f"quality-{place}", "Rollout quality by acting strategy", caption, [], [path])
+    return _save(figure, folder, f"quality-{place}", "Rollout quality by acting strategy", caption, [path])
 
 
-def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], full: int, colour: str) -> None:
+def _draw_scan(axes: Axes, points: Sequence[Timing], xs: Sequence[float], full: int, colour: str) -> None:
     speedups, deviations = [p.speedup for p in points], [p.deviation or 0.0 for p in points]
     label = f"{full}-token responses"
     axes.errorbar(xs, speedups, yerr=deviations, color=colour, marker="o", markersize=4, capsize=3, label=label)
@@ -185,22 +195,19 @@ def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], 
     axes.plot(xs, [p.most for p in points], color=colour, linestyle=":", linewidth=1.2)
 
 
-@dataclass(frozen=True)
-class _Look:
-    colour: str
-    dashes: tuple[float | None, ...]
-
-
-def _look(group: MethodGroup, setting: Setting) -> _Look:
+def _look(group: MethodRuns, setting: Setting) -> tuple[str, tuple[float | None, ...]]:
     """A colour per method, another dash for each of its variants."""
-    variants = [one.label for one in setting.groups if one.method == group.method]
-    place = list(METHODS).index(group.method)
-    return _Look(_PALETTE[place % len(_PALETTE)], _DASHES[variants.index(group.label) % len(_DASHES)])
+    variants = [one.label for one in setting.groups if one.spec == group.spec]
+    place = list(METHODS).index(group.spec)
+    return _PALETTE[place % len(_PALETTE)], _DASHES[variants.index(group.label) % len(_DASHES)]
 
 
-def _mean_over_runs(curves: Sequence[dict[int, float]]) -> list[tuple[int, float]]:
-    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-    return [(update, statistics.fmean(curve[update] for curve in curves)) for update in shared]
+def _names(group: MethodRuns, run: Run) -> tuple[object, ...]:
+    return group.label, run.folder.name, run.seed
+
+
+def _paths(groups: Sequence[MethodRuns]) -> list[Path]:
+    return [path for group in groups for path in group.paths]
 
 
 def _figure(columns: int, *, width: float, height: float) -> tuple[MatplotlibFigure, list[Axes]]:
@@ -213,9 +220,8 @@ def _figure(columns: int, *, width: float, height: float) -> tuple[MatplotlibFig
 
 def _legend_beside(axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    folded = [
-        "\n".join(textwrap.wrap(label, 34)) for label in labels
-    ]  # a long name must not squeeze the drawing
+    # A long name must not squeeze the drawing.
+    folded = ["\n".join(textwrap.wrap(label, 34)) for label in labels]
     axes.legend(handles, folded, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
 
 
@@ -231,9 +237,9 @@ def _save(
     slug: str,
     title: str,
     caption: str,
-    groups: Sequence[MethodGroup],
-    sources: Sequence[Path] = (),
+    sources: Sequence[Path],
+    series: str = "",
 ) -> Figure:
     path = folder / f"{slug}.png"
     figure.savefig(path, dpi=160)
-    return Figure(slug, title, caption, path, (*sources, *(p for group in groups for p in group.paths)))
+    return Figure(slug, title, caption, path, tuple(sources), series)

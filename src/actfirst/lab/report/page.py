@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +17,7 @@ from actfirst import __version__
 from actfirst.lab.report import figures
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
-from actfirst.lab.report.cells import Number, Table, Words
+from actfirst.lab.report.cells import Number, Table
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
@@ -25,6 +26,7 @@ from actfirst.runs.files import write_atomically, writing
 
 PAGE = "index.html"
 TABLES = "tables.md"
+Item = TypeVar("Item")
 Part = TypeVar("Part")
 
 
@@ -35,7 +37,7 @@ class Section:
     slug: str
     title: str
     tables: tuple[Table, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[Figure, ...] = ()
 
 
 @dataclass
@@ -49,10 +51,13 @@ class SourceRegister:
         key = tuple(dict.fromkeys(sources))
         return self.groups.setdefault(key, f"source-{len(self.groups) + 1}")
 
+    def relative(self, path: Path) -> str:
+        return os.path.relpath(path.resolve(), self.folder.resolve())
+
     def entries(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Anchors with the names and relative addresses of what they stand for."""
         return [
-            (anchor, [(path.name, os.path.relpath(path.resolve(), self.folder.resolve())) for path in paths])
+            (anchor, [(path.name, self.relative(path)) for path in paths])
             for paths, anchor in self.groups.items()
         ]
 
@@ -78,40 +83,45 @@ def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst rep
 
 def make_sections(sources: Sources, drawings: Path) -> list[Section]:
     """All that the sources have something to say about."""
-    settings = list(enumerate(sources.settings, start=1))
-    rollouts = list(enumerate(sources.rollouts, start=1))
-    qualities = list(enumerate(sources.qualities, start=1))
+    settings, rollouts, qualities = sources.settings, sources.rollouts, sources.qualities
+    ablations = ablation_table(settings)
     sections = [
-        Section("results", "Results", _some(main_table(one, place) for place, one in settings), ()),
-        Section("ablation", "Ablations", _some([ablation_table(sources.settings)]), ()),
+        Section("results", "Results", _each(main_table, settings)),
+        Section("ablation", "Ablations", (ablations,) if ablations else ()),
         Section(
             "time",
             "Success against time",
-            _some(reach_table(one, place) for place, one in settings),
-            _some(figures.draw_performance(one, place, drawings) for place, one in settings),
+            _each(reach_table, settings),
+            _each(partial(figures.draw_performance, folder=drawings), settings),
         ),
         Section(
             "efficiency",
             "Rollout efficiency",
-            tuple(rollout_table(path, one, place) for place, (path, one) in rollouts),
-            tuple(figures.draw_rollout(path, one, place, drawings) for place, (path, one) in rollouts),
+            _each(rollout_table, rollouts),
+            _each(partial(figures.draw_rollout, folder=drawings), rollouts),
         ),
-        Section("throughput", "Throughput", _some(throughput_table(one, place) for place, one in settings), ()),
+        Section("throughput", "Throughput", _each(throughput_table, settings)),
         Section(
             "quality",
             "Rollout quality",
-            tuple(quality_table(path, one, place) for place, (path, one) in qualities),
-            tuple(figures.draw_quality(path, one, place, drawings) for place, (path, one) in qualities),
+            _each(quality_table, qualities),
+            _each(partial(figures.draw_quality, folder=drawings), qualities),
         ),
         Section(
             "alignment",
             "Reference alignment",
-            _some(alignment_table(one, place) for place, one in settings),
-            _some(figures.draw_alignment(one, place, drawings) for place, one in settings),
+            _each(alignment_table, settings),
+            _each(partial(figures.draw_alignment, folder=drawings), settings),
         ),
-        Section("latency", "Latency of turns", _some(latency_table(one, place) for place, one in settings), ()),
+        Section("latency", "Latency of turns", _each(latency_table, settings)),
     ]
     return [section for section in sections if section.tables or section.figures]
+
+
+def _each(make: Callable[[Item, int], Part | None], items: Iterable[Item]) -> tuple[Part, ...]:
+    """What is made of some sources, which are counted from 1; None is nothing to say."""
+    parts = (make(item, place) for place, item in enumerate(items, start=1))
+    return tuple(part for part in parts if part is not None)
 
 
 def render(sections: Sequence[Section], sources: Sources, folder: Path, title: str) -> str:
@@ -120,7 +130,9 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
 
     register = SourceRegister(folder)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals.update(anchor=register.anchor, picture=_data_address, is_number=_is_number)
+    environment.globals.update(
+        anchor=register.anchor, picture=_data_address, is_number=lambda cell: isinstance(cell, Number)
+    )
     template = environment.from_string(
         files("actfirst.lab.report").joinpath("page.html.jinja").read_text("utf-8")
     )
@@ -134,7 +146,7 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
         made=time.strftime("%Y-%m-%d %H:%M"),
         version=__version__,
         register=register,
-        relative=_relative(folder),
+        relative=register.relative,
     )
     return body + "\n"
 
@@ -149,17 +161,5 @@ def _markdown(sections: Sequence[Section], sources: Sources, title: str) -> str:
     return "\n".join(parts)
 
 
-def _is_number(cell: Words | Number) -> bool:
-    return isinstance(cell, Number)
-
-
-def _relative(folder: Path) -> Callable[[Path], str]:
-    return lambda path: os.path.relpath(path.resolve(), folder.resolve())
-
-
 def _data_address(path: Path) -> str:
     return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
-
-
-def _some(parts: Iterable[Part | None]) -> tuple[Part, ...]:
-    return tuple(part for part in parts if part is not None)

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from actfirst.errors import RunFolderError
 from actfirst.lab.alignment_rates import RATES
 from actfirst.lab.compare import MethodResult, MethodRuns, compare
-from actfirst.lab.latency import Spread, profile
-from actfirst.lab.report.cells import Cell, Table, Words, number
-from actfirst.lab.report.sources import VANILLA, MethodGroup, Setting
-from actfirst.lab.throughput import EARLY_SECONDS, RunTimes, decompose, read_times
+from actfirst.lab.latency import profile
+from actfirst.lab.report.cells import NOTHING, Cell, Table, Words, number
+from actfirst.lab.report.sources import VANILLA, Setting
+from actfirst.lab.spread import Percentiles
+from actfirst.lab.throughput import EARLY_SECONDS, RunTimes, decompose, times_of
 from actfirst.records import ActionSource
-from actfirst.runs.episode_lines import read_episode_lines
+from actfirst.runs.lines import AlignmentCounts
 
 
 def reach_table(setting: Setting, place: int) -> Table | None:
@@ -24,7 +25,7 @@ def reach_table(setting: Setting, place: int) -> Table | None:
     seeds = list(base.by_seed())
     whole = [base, *(one for one in setting.groups if one is not base and set(seeds) <= set(one.by_seed()))]
     found = compare(
-        [MethodRuns(one.label, one.method, tuple(one.by_seed()[seed] for seed in seeds)) for one in whole]
+        [MethodRuns(one.label, one.spec, tuple(one.by_seed()[seed] for seed in seeds)) for one in whole]
     )
     if found.target is None:
         return None
@@ -39,28 +40,21 @@ def reach_table(setting: Setting, place: int) -> Table | None:
 
 
 def _reach_cells(method: MethodResult, base: MethodResult) -> tuple[Cell, Cell]:
-    reach, runs = method.reach, [run.folder for run in method.runs]
+    reach, runs = method.reach, len(method.runs)
     if reach is None or not reach.arrived:
-        return Words("not reached"), Words("–")
-    bound = "≥ " if reach.arrived < len(runs) else ""
-    arrived = f"({reach.arrived} of {len(runs)} runs)"
-    seconds = number(
-        reach.seconds.mean, 1, runs, deviation=reach.seconds.deviation, before=bound, aside=arrived
-    )
-    if reach.sooner is None:
-        return seconds, Words("–")
-    both = [*runs, *(run.folder for run in base.runs)]
+        return Words("not reached"), Words(NOTHING)
+    bound = "≥ " if reach.arrived < runs else ""
+    arrived = f"({reach.arrived} of {runs} runs)"
+    seconds = number(reach.seconds, 1, method.paths, before=bound, aside=arrived)
     bound = "≥ " if reach.sooner_is_lower_bound else ""
-    ratio = reach.sooner
-    return seconds, number(ratio.mean, 2, both, deviation=ratio.deviation, before=bound, unit="×")
+    return seconds, number(reach.sooner, 2, [*method.paths, *base.paths], before=bound, unit="×")
 
 
 def alignment_table(setting: Setting, place: int) -> Table | None:
     """Cumulative reference alignment of the guided methods."""
     rows: list[tuple[Cell, ...]] = []
     for group in setting.groups:
-        total = sum((run.alignment for run in group.runs[1:]), group.runs[0].alignment)
-        rates = total.rates()
+        rates = AlignmentCounts.sum(run.alignment for run in group.runs).rates()
         if rates:
             rows.append((Words(group.label), *(number(rates[name], 2, group.paths) for name in RATES)))
     if not rows:
@@ -120,13 +114,13 @@ def latency_table(setting: Setting, place: int) -> Table | None:
     """How long turns take, and how much of it is reasoning."""
     rows: list[tuple[Cell, ...]] = []
     for group in setting.groups:
-        turns = (turn for run in group.runs for line in read_episode_lines(run.folder) for turn in line.turns)
+        turns = (turn for run in group.runs for line in run.episodes() for turn in line.turns)
         found = profile([turn for turn in turns if turn.source is not ActionSource.REFERENCE])
         if found is not None:
             cells = [
                 number(float(found.turns), 0, group.paths),
-                *_spread(found.seconds, 3, group),
-                *(_spread(found.reasoning, 1, group) if found.reasoning else (Words("–"), Words("–"))),
+                *_range(found.seconds, 3, group),
+                *_range(found.reasoning, 1, group),
             ]
             rows.append((Words(group.label), *cells))
     if not rows:
@@ -142,20 +136,22 @@ def latency_table(setting: Setting, place: int) -> Table | None:
     )
 
 
-def _spread(spread: Spread, digits: int, group: MethodGroup) -> tuple[Cell, Cell]:
-    low = number(spread.p5, digits, group.paths, aside=f"to {spread.p95:.{digits}f}")
-    return number(spread.mean, digits, group.paths), low
+def _range(found: Percentiles | None, digits: int, group: MethodRuns) -> tuple[Cell, Cell]:
+    if found is None:
+        return Words(NOTHING), Words(NOTHING)
+    low = number(found.p5, digits, group.paths, aside=f"to {found.p95:.{digits}f}")
+    return number(found.mean, digits, group.paths), low
 
 
-def _times(group: MethodGroup) -> dict[int, RunTimes]:
+def _times(group: MethodRuns) -> dict[int, RunTimes]:
     """By seed; empty if a run of the group did not keep its times."""
     try:
-        return {run.seed: read_times(run.folder) for run in group.runs}
+        return {run.seed: times_of(run) for run in group.runs}
     except RunFolderError:
         return {}
 
 
-def _throughput_cells(group: MethodGroup, found: Sequence[RunTimes], early_seconds: float) -> list[Cell]:
+def _throughput_cells(group: MethodRuns, found: Sequence[RunTimes], early_seconds: float) -> list[Cell]:
     mean, paths = statistics.fmean, group.paths
     early = [window for one in found if (window := one.early(early_seconds)) is not None]
     return [
@@ -168,13 +164,13 @@ def _throughput_cells(group: MethodGroup, found: Sequence[RunTimes], early_secon
 
 
 def _parts(
-    group: MethodGroup, base: MethodGroup | None, times: Mapping[str, Mapping[int, RunTimes]]
+    group: MethodRuns, base: MethodRuns | None, times: Mapping[str, Mapping[int, RunTimes]]
 ) -> list[Cell]:
     """Paired by seed with vanilla."""
     theirs = times.get(base.label, {}) if base is not None and base is not group else {}
     seeds = [seed for seed in times[group.label] if seed in theirs]
     if base is None or not seeds:
-        return [Words("–")] * 3
+        return [Words(NOTHING)] * 3
     found = [decompose(theirs[seed].full, times[group.label][seed].full) for seed in seeds]
     paths = [one.by_seed()[seed].folder for one in (group, base) for seed in seeds]
     return [

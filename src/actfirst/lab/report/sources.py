@@ -7,45 +7,27 @@ into methods. Runs of one method that differ in anything but their seed stand in
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab import stored
-from actfirst.lab.curves import EVALUATIONS
-from actfirst.lab.results import (
-    EvaluationResult,
-    QualityResult,
-    RolloutResult,
-    read_evaluation,
-    read_quality,
-    read_rollout,
-)
+from actfirst.lab.compare import MethodRuns
+from actfirst.lab.results import QualityResult, RolloutResult
 from actfirst.methods.table import METHODS
-from actfirst.runs.run_folder import CONFIG, SUMMARY
-from actfirst.runs.run_record import RunRecord, read_run
+from actfirst.runs.evaluations import StoredEvaluation
+from actfirst.runs.record import parse, read_object
+from actfirst.runs.run import EVALUATIONS, Run, open_run
+from actfirst.runs.run_folder import CONFIG
 
 VANILLA, OURS = "vanilla", "actfirst"
-# Sections that do not change what a method is.
+# What a report has to know of a run's configuration, which another version may have written.
+_NAMES = ("environment.name", "models.student", "models.teacher", "rollout.method")
+# Settings that do not change what a method is: seeds, and where and when things are kept.
 _VOLATILE = ("run.seed", "rollout.method", "checkpoint.", "evaluation.", "tracking.", "pool.")
-
-
-@dataclass(frozen=True)
-class MethodGroup:
-    """The runs of one method under equal settings, one per training seed."""
-
-    label: str
-    method: str
-    runs: tuple[RunRecord, ...]
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        return tuple(run.folder for run in self.runs)
-
-    def by_seed(self) -> dict[int, RunRecord]:
-        return {run.seed: run for run in self.runs}
 
 
 @dataclass(frozen=True)
@@ -54,7 +36,7 @@ class NamedEvaluation:
 
     label: str
     path: Path
-    result: EvaluationResult
+    result: StoredEvaluation
 
 
 @dataclass(frozen=True)
@@ -62,12 +44,12 @@ class Setting:
     """One environment with one student and its teacher."""
 
     label: str
-    groups: tuple[MethodGroup, ...]
+    groups: tuple[MethodRuns, ...]
     others: tuple[NamedEvaluation, ...]
 
-    def group(self, method: str) -> MethodGroup | None:
+    def group(self, method: str) -> MethodRuns | None:
         """The first group of a method; variants follow it."""
-        return next((group for group in self.groups if group.method == method), None)
+        return next((group for group in self.groups if group.spec == method), None)
 
 
 @dataclass(frozen=True)
@@ -83,20 +65,23 @@ class Sources:
 
 def find_sources(paths: Sequence[Path]) -> Sources:
     """Runs and results at and below `paths`; raises ConfigError if there is nothing to report on."""
-    runs, unfinished, results = _walk(paths)
-    loaded = [(read_run(folder), _read_config(folder)) for folder in runs]
-    read = [found for path in results if (found := stored.read_stored(path)) is not None]
+    runs, files = _walk(paths)
+    read = {path: read_object(path) for path in files}
+
+    def of_kind(kind: str) -> list[tuple[Path, dict[str, Any]]]:
+        return [(path, data) for path, data in read.items() if data.get("kind") == kind]
+
     evaluations = [
-        (found.path, read_evaluation(found.path), str(found.data.get("who", "")))
-        for found in read
-        if found.kind == stored.EVALUATION
+        (path, parse(data, StoredEvaluation, str(path)))
+        for path, data in of_kind(stored.EVALUATION)
+        if EVALUATIONS not in path.parts
     ]
     sources = Sources(
-        settings=_settings(loaded, evaluations),
-        rollouts=tuple((f.path, read_rollout(f.path)) for f in read if f.kind == stored.BENCH_ROLLOUT),
-        qualities=tuple((f.path, read_quality(f.path)) for f in read if f.kind == stored.BENCH_QUALITY),
-        unfinished=tuple(unfinished),
-        machines=_machines(read),
+        settings=_settings([run for run in runs if run.finished], evaluations),
+        rollouts=tuple((p, parse(d, RolloutResult, str(p))) for p, d in of_kind(stored.BENCH_ROLLOUT)),
+        qualities=tuple((p, parse(d, QualityResult, str(p))) for p, d in of_kind(stored.BENCH_QUALITY)),
+        unfinished=tuple(run.folder for run in runs if not run.finished),
+        machines=stored.machines(data for data in read.values() if data.get("kind") in stored.KINDS),
     )
     if not (sources.settings or sources.rollouts or sources.qualities):
         named = ", ".join(map(str, paths))
@@ -104,10 +89,9 @@ def find_sources(paths: Sequence[Path]) -> Sources:
     return sources
 
 
-def _walk(paths: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
-    """Finished runs, unfinished ones and files of results. Inside a run folder nothing else is looked for."""
-    runs: dict[Path, Path] = {}
-    unfinished: dict[Path, Path] = {}
+def _walk(paths: Sequence[Path]) -> tuple[list[Run], list[Path]]:
+    """Runs and files of results, each once. Inside a run folder nothing else is looked for."""
+    runs: dict[Path, Run] = {}
     results: dict[Path, Path] = {}
 
     def visit(path: Path) -> None:
@@ -115,7 +99,7 @@ def _walk(paths: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
             if path.suffix == ".json":
                 results[path.resolve()] = path
         elif (path / CONFIG).is_file():
-            (runs if (path / SUMMARY).is_file() else unfinished)[path.resolve()] = path
+            runs[path.resolve()] = open_run(path)
         elif path.is_dir():
             for entry in sorted(path.iterdir()):
                 visit(entry)
@@ -126,137 +110,98 @@ def _walk(paths: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
 
     for path in paths:
         visit(path)
-    return list(runs.values()), list(unfinished.values()), list(results.values())
+    return list(runs.values()), list(results.values())
 
 
-@dataclass(frozen=True)
-class _RunConfig:
-    """What a report has to know of a run's configuration, which another version may have written."""
-
-    environment: str
-    student: str
-    teacher: str
-    method: str
-    leaves: dict[str, object]
-
-    @property
-    def identity(self) -> dict[str, object]:
-        """What makes a method what it is: every setting but seeds, and where and when things are kept."""
-        return {key: value for key, value in self.leaves.items() if not key.startswith(_VOLATILE)}
-
-    @property
-    def setting(self) -> str:
-        kept = ("environment.", "models.")
-        return json.dumps(
-            {k: v for k, v in self.leaves.items() if k.startswith(kept)}, sort_keys=True, default=str
-        )
-
-    @property
-    def label(self) -> str:
-        return f"{self.environment}: {Path(self.student).name} from {Path(self.teacher).name}"
-
-
-def _read_config(folder: Path) -> _RunConfig:
-    path = folder / CONFIG
-    try:
-        leaves = _leaves(tomllib.loads(path.read_text(encoding="utf-8")))
-        names = [
-            leaves[key] for key in ("environment.name", "models.student", "models.teacher", "rollout.method")
-        ]
-    except (OSError, ValueError, KeyError) as error:
-        raise RunFolderError(f"{path} is not the whole configuration of a run: {error}") from error
-    environment, student, teacher, method = map(str, names)
-    return _RunConfig(environment, student, teacher, method, leaves)
-
-
-def _leaves(values: dict[str, object], prefix: str = "") -> dict[str, object]:
+def _leaves(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """A configuration as dotted keys."""
     found: dict[str, object] = {}
     for name, value in values.items():
         found |= _leaves(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
     return found
 
 
-def _settings(
-    loaded: Sequence[tuple[RunRecord, _RunConfig]], evaluations: Sequence[tuple[Path, EvaluationResult, str]]
-) -> tuple[Setting, ...]:
-    by_key: dict[str, list[tuple[RunRecord, _RunConfig]]] = {}
-    for record, config in loaded:
-        by_key.setdefault(config.setting, []).append((record, config))
+def _settings(runs: Sequence[Run], evaluations: Sequence[tuple[Path, StoredEvaluation]]) -> tuple[Setting, ...]:
+    by_key: dict[str, dict[Run, dict[str, object]]] = {}
+    for run in runs:
+        leaves = _leaves(run.config)
+        if missing := [key for key in _NAMES if key not in leaves]:
+            raise RunFolderError(
+                f"{run.folder / CONFIG} is not the whole configuration of a run: {missing[0]!r}"
+            )
+        key = _key(
+            {name: value for name, value in leaves.items() if name.startswith(("environment.", "models."))}
+        )
+        by_key.setdefault(key, {})[run] = leaves
     settings = []
     for members in by_key.values():
-        config = members[0][1]
+        environment, student, teacher, _ = (str(next(iter(members.values()))[key]) for key in _NAMES)
         others = tuple(
-            NamedEvaluation(_evaluation_label(result, config), path, result)
-            for path, result, who in evaluations
-            if result.environment in ("", config.environment)
-            and EVALUATIONS not in path.parts
+            NamedEvaluation(_evaluation_label(result, student, teacher), path, result)
+            for path, result in evaluations
+            if result.environment in ("", environment)
             # the student and the teacher of another setting are none of this one's
-            and (not who or result.checkpoint in (config.student, config.teacher))
+            and (not result.who or result.checkpoint in (student, teacher))
         )
-        settings.append(Setting(config.label, _groups(members), others))
+        label = f"{environment}: {Path(student).name} from {Path(teacher).name}"
+        settings.append(Setting(label, _groups(members), others))
     return tuple(settings)
 
 
-def _groups(members: Sequence[tuple[RunRecord, _RunConfig]]) -> tuple[MethodGroup, ...]:
+def _groups(members: Mapping[Run, Mapping[str, object]]) -> tuple[MethodRuns, ...]:
     """Groups in the order of the table of methods; variants of one method are told apart by what differs.
 
     The variant whose settings most other methods share comes first, and is named by its method alone.
     """
-    variants: dict[str, dict[str, list[RunRecord]]] = {}
-    leaves: dict[str, dict[str, object]] = {}
+    variants: dict[str, dict[str, list[Run]]] = {}
+    identities: dict[str, dict[str, object]] = {}
     shared: dict[str, set[str]] = {}
-    for record, config in members:
-        key = json.dumps(config.identity, sort_keys=True, default=str)
-        leaves[key] = config.identity
-        shared.setdefault(key, set()).add(config.method)
-        variants.setdefault(config.method, {}).setdefault(key, []).append(record)
+    for run, leaves in members.items():
+        method = str(leaves["rollout.method"])
+        identity = {name: value for name, value in leaves.items() if not name.startswith(_VOLATILE)}
+        key = _key(identity)
+        identities[key] = identity
+        shared.setdefault(key, set()).add(method)
+        variants.setdefault(method, {}).setdefault(key, []).append(run)
     groups = []
     for method in METHODS:
         keys = sorted(variants.get(method, {}), key=lambda one: -len(shared[one]))
         differing = {
-            name for one in keys for name in leaves[one] if leaves[one][name] != leaves[keys[0]].get(name)
+            name
+            for key in keys
+            for name, value in identities[key].items()
+            if value != identities[keys[0]].get(name)
         }
         for key in keys:
-            runs = sorted(variants[method][key], key=lambda run: run.seed)
             label = METHODS[method].title
             usual = key == keys[0] and len(shared[key]) > 1
             if differing and not usual:
-                label += f" ({', '.join(_said(name, leaves[key].get(name)) for name in sorted(differing))})"
-            _refuse_twins(label, runs)
-            groups.append(MethodGroup(label, method, tuple(runs)))
+                label += f" ({', '.join(_said(name, identities[key].get(name)) for name in sorted(differing))})"
+            runs = sorted(variants[method][key], key=lambda run: run.seed)
+            for one, other in pairwise(runs):
+                if one.seed == other.seed:
+                    raise ConfigError(
+                        f"{one.folder} and {other.folder} are both {label} with seed {one.seed}; give one of them"
+                    )
+            groups.append(MethodRuns(label, method, tuple(runs)))
     return tuple(groups)
 
 
+def _key(values: Mapping[str, object]) -> str:
+    return json.dumps(values, sort_keys=True, default=str)
+
+
 def _said(name: str, value: object) -> str:
-    short = name.rpartition(".")[2]
     if name == "rollout.responses":
         return f"{value} responses"
-    return f"{short}={str(value).lower() if isinstance(value, bool) else value}"
+    return f"{name.rpartition('.')[2]}={str(value).lower() if isinstance(value, bool) else value}"
 
 
-def _refuse_twins(label: str, runs: Sequence[RunRecord]) -> None:
-    seeds = [run.seed for run in runs]
-    for place, seed in enumerate(seeds):
-        if seed in seeds[:place]:
-            one, other = (run.folder for run in runs if run.seed == seed)
-            raise ConfigError(f"{one} and {other} are both {label} with seed {seed}; give one of them")
-
-
-def _evaluation_label(result: EvaluationResult, config: _RunConfig) -> str:
+def _evaluation_label(result: StoredEvaluation, student: str, teacher: str) -> str:
     """Zero-shot student and teacher are those of the setting, by the paper's protocol; all else says what it is."""
     name = Path(result.checkpoint).name or result.checkpoint
     if result.act != "think":
         return f"{name}, acting {result.act}"
-    if result.checkpoint == config.student:
+    if result.checkpoint == student:
         return f"Zero-shot student ({name})"
-    return f"Teacher ({name})" if result.checkpoint == config.teacher else name
-
-
-def _machines(results: Sequence[stored.StoredResult]) -> tuple[str, ...]:
-    lines = []
-    for found in results:
-        facts = found.data.get("machine")
-        if isinstance(facts, dict):
-            parts = [f"{key.replace('_', ' ')}: {value}" for key, value in facts.items()]
-            lines.append(f"actfirst {found.data.get('actfirst', '')}; {'; '.join(parts)}")
-    return tuple(dict.fromkeys(lines))
+    return f"Teacher ({name})" if result.checkpoint == teacher else name

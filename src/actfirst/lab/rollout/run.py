@@ -74,17 +74,30 @@ class Timing:
         return statistics.stdev(self.speedups) if len(self.speedups) > 1 else None
 
     @property
+    def vanilla_mean(self) -> float:
+        return statistics.fmean(self.vanilla_seconds)
+
+    @property
+    def actfirst_mean(self) -> float:
+        return statistics.fmean(self.actfirst_seconds)
+
+    @property
     def attained(self) -> float:
-        return 100.0 * self.bound_seconds / statistics.fmean(self.actfirst_seconds)
+        return 100.0 * self.bound_seconds / self.actfirst_mean
 
     @property
     def limited(self) -> float:
-        return statistics.fmean(self.vanilla_seconds) / self.bound_seconds
+        return self.vanilla_mean / self.bound_seconds
 
     @property
     def over_bound(self) -> float:
         bounds = zip(self.chain_seconds, self.work_seconds, strict=True)
-        return statistics.fmean(self.actfirst_seconds) / statistics.fmean(max(both) for both in bounds)
+        return self.actfirst_mean / statistics.fmean(max(both) for both in bounds)
+
+    @property
+    def most(self) -> float:
+        """The speedup if nothing were lost against the measured bounds."""
+        return self.speedup * self.over_bound
 
     def to_json(self) -> dict[str, object]:
         return {

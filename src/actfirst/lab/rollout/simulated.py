@@ -16,9 +16,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import EngineError
-from actfirst.records import Completion, StopReason
+from actfirst.records import Completion, EngineStats, StopReason
 
 if TYPE_CHECKING:
     import torch

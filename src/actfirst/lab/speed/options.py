@@ -15,10 +15,11 @@ from pathlib import Path
 
 from actfirst.config.load import resolve
 from actfirst.config.sections import Config
-from actfirst.engines.base import Engine, EngineStats
+from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError, RolloutError
-from actfirst.lab.speed.spread import Spread, ratios
+from actfirst.lab.spread import Spread, ratios
 from actfirst.methods.acting import TrainingPoint
+from actfirst.records import EngineStats
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
 from actfirst.training.assemble import open_collector

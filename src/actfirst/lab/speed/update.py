@@ -18,7 +18,7 @@ from typing import IO
 
 from actfirst.errors import ConfigError
 from actfirst.lab.speed.models import Size, write_checkpoint
-from actfirst.lab.speed.spread import Spread, ratios
+from actfirst.lab.spread import Spread, ratios
 
 TRAINERS = ("actfirst", "trl")
 ANSWER = "answer: "

@@ -8,11 +8,11 @@ from actfirst.methods.acting.base import (
     Ending,
     EpisodeTools,
     Move,
-    Probe,
     TrainingPoint,
 )
 from actfirst.methods.acting.referenced import BackToFront, Guided, ReplayReference, first_fraction
 from actfirst.policy.agent import Policy
+from actfirst.records import Probe
 
 __all__ = [
     "Acting",

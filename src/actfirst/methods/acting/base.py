@@ -15,6 +15,7 @@ from actfirst.records import (
     ActionSource,
     FastAction,
     Observation,
+    Probe,
     Reference,
     Response,
     TurnContext,
@@ -23,14 +24,6 @@ from actfirst.records import (
 
 Counter = Literal["batch", "update"]
 """What a schedule counts: rollout batches or optimiser updates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What the latest probe of rollout depth found: after how many updates, and the smoothed depth since."""
-
-    update: int
-    depth: float
 
 
 @dataclass(frozen=True, slots=True)

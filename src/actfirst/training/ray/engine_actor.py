@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actfirst.config.sections import EngineSection, TeacherSection
-from actfirst.engines.base import Engine, EngineStats, Priority, Sampling
+from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.errors import EngineError
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 from actfirst.training.parts import open_engine
 from actfirst.training.ray.transfer import Entry, WeightGroup, unpacked
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from actfirst.engines.base import EngineStats, Priority, Sampling
+from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import EngineDied, EngineError, LearnerLost
-from actfirst.records import Completion
+from actfirst.records import Completion, EngineStats
 from actfirst.rollout.together import cancelled
 from actfirst.training.ray.calls import Lost, end, finished
 from actfirst.training.ray.publish import StoredWeights, WeightSource

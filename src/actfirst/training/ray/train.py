@@ -17,6 +17,7 @@ from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import LearnerLost
 from actfirst.rollout.together import together
+from actfirst.runs.lines import Summary
 from actfirst.runs.run_folder import RunFolder
 from actfirst.training import loop
 from actfirst.training.assemble import Crew, assemble, stored_state
@@ -27,14 +28,12 @@ from actfirst.training.ray.environments import RayPool
 from actfirst.training.ray.fleet import Fleet
 from actfirst.training.ray.learner import RayLearner
 from actfirst.training.ray.start import make_fleet, make_learner, make_pool
-from actfirst.training.watch import Unwatched, Watcher
+from actfirst.training.watch import Watcher
 
 
-def train(
-    config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None
-) -> dict[str, object]:
+def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train to the end (or from where a killed run stands) and return the summary."""
-    return asyncio.run(RayRun(config, folder.absolute(), watcher or Unwatched()).train(resume))
+    return asyncio.run(RayRun(config, folder.absolute(), watcher or Watcher()).train(resume))
 
 
 @dataclass
@@ -51,7 +50,7 @@ class RayRun:
     lost_learners: int = 0
     carried: float | None = None
 
-    async def train(self, resume: bool) -> dict[str, object]:
+    async def train(self, resume: bool) -> Summary:
         begun = time.monotonic()
         parts = prepare(self.config)
         parts = replace(parts, student=parts.student.absolute())  # processes elsewhere stand elsewhere
@@ -88,7 +87,7 @@ class RayRun:
         await together(starting)
         return parts
 
-    async def _persist(self, parts: Prepared, folder: RunFolder, begun: float) -> dict[str, object]:
+    async def _persist(self, parts: Prepared, folder: RunFolder, begun: float) -> Summary:
         """Train; as often as a learner is lost, go on from the last checkpoint."""
         reached, in_a_row = -1, 0
         while True:
@@ -105,14 +104,16 @@ class RayRun:
                 folder = RunFolder.open(self.folder)
                 folder.log(f"{error}; going on from the last checkpoint")
 
-    async def _attempt(self, parts: Prepared, folder: RunFolder, begun: float) -> dict[str, object]:
+    async def _attempt(self, parts: Prepared, folder: RunFolder, begun: float) -> Summary:
         assert self.engines is not None
         assert self.teachers is not None
         state, checkpoint = stored_state(folder)
         folder.rewind(state.offsets)
         if self.carried is None:
             self.carried = state.elapsed
-        state = replace(state, elapsed=self.carried)  # what a lost learner had done took time, too
+        state = state.model_copy(
+            update={"elapsed": self.carried}
+        )  # what a lost learner had done took time, too
         learner = self.learner = make_learner(self.config, folder.checkpoints)
         try:
             await learner.open(parts.student, checkpoint.path if checkpoint else None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from actfirst.lab.speed.scale import Growth
-from actfirst.terminal.canvas import canvas
+from actfirst.terminal.pictures import canvas
 
 
 def draw_growth(grown: Sequence[Growth], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Numbers that vary from round to round: the middle one and how far the others lie apart."""
+"""Numbers that vary: how far they lie apart. Mean and deviation over seeds are `Statistic`'s (runs/evaluations.py)."""
 
 from __future__ import annotations
 
@@ -26,3 +26,18 @@ class Spread:
 def ratios(base: Sequence[float], other: Sequence[float]) -> Spread:
     """How many times less `other` is than `base`, round by round: the rounds are paired."""
     return Spread.of([one / two for one, two in zip(base, other, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """A quantity over many turns: its mean, and the range that 90 % of them lie in."""
+
+    mean: float
+    p5: float
+    p95: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Percentiles:
+        """With linear interpolation between the two nearest values."""
+        twentieths = statistics.quantiles(values, n=20, method="inclusive") if len(values) > 1 else values
+        return cls(statistics.fmean(values), twentieths[0], twentieths[-1])
