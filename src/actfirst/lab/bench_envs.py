@@ -19,6 +19,7 @@ from actfirst.environments.base import Environment, EnvironmentPool, World
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.pool.pool import PoolLimits, ProcessPool
 from actfirst.environments.webshop.environment import SEARCH_FORM
+from actfirst.lab.spread import Spread
 from actfirst.records import Observation, Task
 from actfirst.rollout.together import together
 
@@ -57,19 +58,6 @@ class Throughput:
     step_ms: float
     reset_ms: float
     worker_megabytes: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Over rounds: the median and the extremes."""
-
-    median: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -15,67 +14,6 @@ from actfirst.lab.stored import read_stored
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class RolloutPoint(_Record):
-    """One timed point of `actfirst bench rollout`."""
-
-    full: int
-    cap: int
-    turns: int
-    vanilla_seconds: tuple[float, ...]
-    actfirst_seconds: tuple[float, ...]
-    chain_seconds: tuple[float, ...]
-    work_seconds: tuple[float, ...]
-    over_bound: float
-    acted_first: bool
-    speedup: float
-    deviation: float | None
-    ideal: float
-    bound_seconds: float
-    attained: float
-    needed_cap: float
-
-    @property
-    def vanilla_mean(self) -> float:
-        return statistics.fmean(self.vanilla_seconds)
-
-    @property
-    def actfirst_mean(self) -> float:
-        return statistics.fmean(self.actfirst_seconds)
-
-    @property
-    def most(self) -> float:
-        """The speedup if nothing were lost against the measured bounds."""
-        return self.speedup * self.over_bound
-
-
-class RolloutSettings(_Record):
-    """The sizes of the experiment."""
-
-    contexts: int
-    tasks: int
-    fast: int
-    full: tuple[int, ...]
-    caps: tuple[int, ...]
-    turns: int
-    horizons: tuple[int, ...]
-    cap: int
-    repeats: int
-    fast_first: bool
-    optimised: bool
-
-
-class RolloutResult(_Record):
-    """A result of `actfirst bench rollout`."""
-
-    model: str
-    engine: str
-    simulated: bool
-    complete: bool
-    prompt_tokens: float
-    settings: RolloutSettings
-    points: tuple[RolloutPoint, ...]
 
 
 class QualityRow(_Record):
@@ -136,19 +74,15 @@ class EvaluationResult(_Record):
     training_seconds: float | None = None
 
 
-Record = TypeVar("Record", bound=_Record)
-
-
-def read_rollout(path: Path) -> RolloutResult:
-    return _read(path, RolloutResult)
+Record = TypeVar("Record", bound=BaseModel)
 
 
 def read_quality(path: Path) -> QualityResult:
-    return _read(path, QualityResult)
+    return read_result(path, QualityResult)
 
 
 def read_evaluation(path: Path) -> EvaluationResult:
-    return _read(path, EvaluationResult)
+    return read_result(path, EvaluationResult)
 
 
 def parse(data: Mapping[str, object], kind: type[Record], where: str) -> Record:
@@ -161,7 +95,7 @@ def parse(data: Mapping[str, object], kind: type[Record], where: str) -> Record:
         raise RunFolderError(f"{where} cannot be read: {place}: {finding['msg']}; make it again") from error
 
 
-def _read(path: Path, kind: type[Record]) -> Record:
+def read_result(path: Path, kind: type[Record]) -> Record:
     found = read_stored(path)
     if found is None:
         raise RunFolderError(f"{path} is no stored result of a measurement")

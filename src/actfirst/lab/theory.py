@@ -32,23 +32,21 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Everything the theory says of one setting. `limited` is the bound of the speedup under the cap."""
+    """Everything the theory says of one setting.
 
-    turns: int
-    tasks: int
+    `bound` is that of the speedup under the cap, `least_seconds` the time that no ActFirst batch stays below.
+    `may_gain` says whether the cap meets the necessary condition, which is not a sufficient one.
+    """
+
     cap: int | None
-    vanilla_seconds: float
-    actfirst_seconds: float
     ideal: float
     limit: float
-    bound_seconds: float
-    limited: float
+    bound: float
+    vanilla_seconds: float
+    actfirst_seconds: float
+    least_seconds: float
     needed_cap: float
-
-    @property
-    def may_gain(self) -> bool:
-        """Whether the cap meets the necessary condition; it is not a sufficient one."""
-        return self.cap is None or self.cap > self.needed_cap
+    may_gain: bool
 
 
 def vanilla_seconds(turns: int, latencies: Latencies) -> float:
@@ -84,16 +82,16 @@ def predict(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> Pr
     if turns < 1 or tasks < 1 or (cap is not None and cap < 1):
         raise ConfigError(f"turns ({turns}), tasks ({tasks}) and the cap ({cap}) must be at least 1")
     base = vanilla_seconds(turns, latencies)
-    bound = finite_seconds(turns, tasks, cap, latencies)
+    least = finite_seconds(turns, tasks, cap, latencies)
+    needed = needed_cap(tasks, latencies)
     return Prediction(
-        turns=turns,
-        tasks=tasks,
         cap=cap,
-        vanilla_seconds=base,
-        actfirst_seconds=actfirst_seconds(turns, latencies),
         ideal=ideal_speedup(turns, latencies),
         limit=latencies.ratio,
-        bound_seconds=bound,
-        limited=base / bound,
-        needed_cap=needed_cap(tasks, latencies),
+        bound=base / least,
+        vanilla_seconds=base,
+        actfirst_seconds=actfirst_seconds(turns, latencies),
+        least_seconds=least,
+        needed_cap=needed,
+        may_gain=cap is None or cap > needed,
     )

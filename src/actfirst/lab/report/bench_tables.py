@@ -7,7 +7,8 @@ from pathlib import Path
 from actfirst.lab.aggregate import marks
 from actfirst.lab.quality import TITLES
 from actfirst.lab.report.cells import Cell, Table, Words, mark_column, number
-from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.lab.results import QualityResult
+from actfirst.lab.rollout.result import RolloutResult
 
 _GIVES_WAY = (
     " Optimised: the engine pauses responses for fast actions, and under a cap too small to gain anything ActFirst "

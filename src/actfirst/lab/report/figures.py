@@ -19,7 +19,8 @@ from actfirst.lab.quality import STRATEGIES, TITLES
 from actfirst.lab.report.bench_tables import said, simulated_mark
 from actfirst.lab.report.series import alignment_series, performance_series
 from actfirst.lab.report.sources import MethodGroup, Setting
-from actfirst.lab.results import QualityResult, RolloutPoint, RolloutResult
+from actfirst.lab.results import QualityResult
+from actfirst.lab.rollout.result import RolloutPoint, RolloutResult
 from actfirst.methods.table import METHODS
 from actfirst.terminal.canvas import canvas
 

@@ -18,11 +18,10 @@ from actfirst.lab.curves import EVALUATIONS
 from actfirst.lab.results import (
     EvaluationResult,
     QualityResult,
-    RolloutResult,
     read_evaluation,
     read_quality,
-    read_rollout,
 )
+from actfirst.lab.rollout.result import RolloutResult, read_rollout
 from actfirst.methods.table import METHODS
 from actfirst.runs.run_folder import CONFIG, SUMMARY
 from actfirst.runs.run_record import RunRecord, read_run

@@ -14,7 +14,8 @@ from actfirst.cli.console import check_result_file, print_note, print_table, rea
 
 if TYPE_CHECKING:
     from actfirst.config.sections import Config
-    from actfirst.lab.bench_envs import Contestant, Ratio, Spread, Throughput
+    from actfirst.lab.bench_envs import Contestant, Ratio, Throughput
+    from actfirst.lab.spread import Spread
 
 _TASKS = 24
 

@@ -1,4 +1,4 @@
-"""Runs the experiment: calibrates single requests, then times both schedules at every point, in paired repeats.
+"""Times the experiment: calibrates single requests, then times both schedules at a point, in paired repeats.
 
 Each repeat times both on the same engine, contexts and response seeds, and their order alternates. Beside the measured
 speedup stand the calibrated idealized estimate and the least time that finite concurrency allows (paper, appendices
@@ -14,14 +14,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from actfirst.engines.base import Engine
-from actfirst.lab.rollout.contexts import BenchContext
-from actfirst.lab.rollout.gate import Gate
-from actfirst.lab.rollout.schedules import Bench
-from actfirst.lab.rollout.settings import Point, Settings
+from actfirst.lab.rollout.result import Calibration, RolloutPoint
+from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate
+from actfirst.lab.rollout.settings import Point, RolloutSettings
 from actfirst.rollout.pacing import Load
 
 Item = TypeVar("Item")
@@ -31,102 +29,30 @@ _CALIBRATIONS = 3
 _UNLIMITED = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """Median latencies of single requests for one context; `full` by response length."""
-
-    fast: float
-    full: dict[int, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """One point: seconds summed over all batches, one entry per repeat, and what theory says of it.
-
-    `bound_seconds` is the least that ActFirst could take, summed over batches; `attained` is how much of the time it
-    took that is, in percent. `limited` is the speedup that the bound would give over the measured vanilla time.
-    `chain_seconds` and `work_seconds` are the bounds as this engine was measured to need them; `over_bound` is the time
-    taken over the larger of them. `acted_first` is false where ActFirst gave way to think-then-act.
-    """
-
-    full: int
-    cap: int
-    turns: int
-    vanilla_seconds: tuple[float, ...]
-    actfirst_seconds: tuple[float, ...]
-    chain_seconds: tuple[float, ...]
-    work_seconds: tuple[float, ...]
-    acted_first: bool
-    ideal: float
-    bound_seconds: float
-    needed_cap: float
-
-    @property
-    def speedups(self) -> list[float]:
-        return [one / two for one, two in zip(self.vanilla_seconds, self.actfirst_seconds, strict=True)]
-
-    @property
-    def speedup(self) -> float:
-        return statistics.fmean(self.speedups)
-
-    @property
-    def deviation(self) -> float | None:
-        return statistics.stdev(self.speedups) if len(self.speedups) > 1 else None
-
-    @property
-    def attained(self) -> float:
-        return 100.0 * self.bound_seconds / statistics.fmean(self.actfirst_seconds)
-
-    @property
-    def limited(self) -> float:
-        return statistics.fmean(self.vanilla_seconds) / self.bound_seconds
-
-    @property
-    def over_bound(self) -> float:
-        bounds = zip(self.chain_seconds, self.work_seconds, strict=True)
-        return statistics.fmean(self.actfirst_seconds) / statistics.fmean(max(both) for both in bounds)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "full": self.full,
-            "cap": self.cap,
-            "turns": self.turns,
-            "vanilla_seconds": list(self.vanilla_seconds),
-            "actfirst_seconds": list(self.actfirst_seconds),
-            "chain_seconds": list(self.chain_seconds),
-            "work_seconds": list(self.work_seconds),
-            "over_bound": self.over_bound,
-            "acted_first": self.acted_first,
-            "speedup": self.speedup,
-            "deviation": self.deviation,
-            "ideal": self.ideal,
-            "bound_seconds": self.bound_seconds,
-            "limited": self.limited,
-            "attained": self.attained,
-            "needed_cap": self.needed_cap,
-        }
-
-
-async def calibrate(engine: Engine, contexts: Sequence[BenchContext], settings: Settings) -> list[Calibration]:
-    """Independent single requests, prefill and decoding; the first ones of all only warm the engine up."""
+async def calibrate(
+    engine: Engine, contexts: Sequence[BenchContext], settings: RolloutSettings
+) -> list[Calibration]:
+    """Medians of independent single requests for each context; the first requests of all only warm the engine up."""
     clock = asyncio.get_running_loop().time
     benches = {full: Bench(engine, settings.fast, full, settings.seed) for full in settings.full}
     some = benches[settings.full[0]]
 
-    async def seconds(bench: Bench, context: BenchContext, full: bool) -> float:
+    async def seconds(
+        ask: Callable[[BenchContext, int, Gate], Awaitable[None]], context: BenchContext
+    ) -> float:
         found = []
         for turn in range(_CALIBRATIONS):
             gate, begun = Gate(1, fast_first=True), clock()
-            await (bench.respond if full else bench.act)(context, turn, gate)
+            await ask(context, turn, gate)
             found.append(clock() - begun)
         return statistics.median(found)
 
-    await seconds(some, contexts[0], False)
-    await seconds(some, contexts[0], True)
+    await seconds(some.act, contexts[0])
+    await seconds(some.respond, contexts[0])
     return [
         Calibration(
-            await seconds(some, context, False),
-            {full: await seconds(bench, context, True) for full, bench in benches.items()},
+            await seconds(some.act, context),
+            {full: await seconds(bench.respond, context) for full, bench in benches.items()},
         )
         for context in contexts
     ]
@@ -136,9 +62,9 @@ async def time_point(
     engine: Engine,
     contexts: Sequence[BenchContext],
     calibrations: Sequence[Calibration],
-    settings: Settings,
+    settings: RolloutSettings,
     point: Point,
-) -> Timing:
+) -> RolloutPoint:
     """Both schedules and their bounds at one point, in paired repeats."""
     bench = Bench(engine, settings.fast, point.full, settings.seed)
     batches = _batches(contexts, settings.tasks)
@@ -153,19 +79,37 @@ async def time_point(
         for schedule, found in order if repeat % 2 == 0 else order[::-1]:
             gates = [Gate(cap, fast_first=settings.fast_first) for _ in batches]
             found.append(sum([await schedule(one, point.turns, gate) for one, gate in zip(batches, gates)]))
-    vanilla, actfirst, chain, work = seconds
-    return Timing(
-        point.full,
-        point.cap,
-        point.turns,
-        tuple(vanilla),
-        tuple(actfirst),
-        tuple(chain),
-        tuple(work),
-        acts_first,
-        ideal=calibrated_speedup(calibrations, settings.tasks, point),
-        bound_seconds=bound_seconds(calibrations, settings.tasks, point),
-        needed_cap=calibrated_cap(calibrations, settings.tasks, point.full),
+    return summarise(point, seconds, calibrations, settings.tasks, acts_first)
+
+
+def summarise(
+    point: Point,
+    seconds: Sequence[Sequence[float]],
+    calibrations: Sequence[Calibration],
+    tasks: int,
+    acted_first: bool,
+) -> RolloutPoint:
+    """A point from the seconds of vanilla, ActFirst, the chain and the work, one entry of each per repeat."""
+    vanilla, actfirst, chain, work = map(tuple, seconds)
+    speedups = [one / two for one, two in zip(vanilla, actfirst, strict=True)]
+    taken, bound = statistics.fmean(actfirst), bound_seconds(calibrations, tasks, point)
+    return RolloutPoint(
+        full=point.full,
+        cap=point.cap,
+        turns=point.turns,
+        vanilla_seconds=vanilla,
+        actfirst_seconds=actfirst,
+        chain_seconds=chain,
+        work_seconds=work,
+        acted_first=acted_first,
+        ideal=calibrated_speedup(calibrations, tasks, point),
+        bound_seconds=bound,
+        needed_cap=calibrated_cap(calibrations, tasks, point.full),
+        speedup=statistics.fmean(speedups),
+        deviation=statistics.stdev(speedups) if len(speedups) > 1 else None,
+        attained=100.0 * bound / taken,
+        limited=statistics.fmean(vanilla) / bound,
+        over_bound=taken / statistics.fmean(map(max, chain, work)),
     )
 
 
