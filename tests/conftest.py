@@ -1,7 +1,8 @@
-"""What holds for every test: one torch thread, no network, no colour codes in captured text."""
+"""What holds for every test: one torch thread, no network, no colour codes in captured text, no plug-ins of others."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 
@@ -14,6 +15,19 @@ os.environ.update(
     HF_HUB_OFFLINE="1",
     NO_COLOR="1",
 )
+
+_entry_points = importlib.metadata.entry_points
+_INSTALLED = frozenset(point for point in _entry_points() if point.group.startswith("actfirst."))
+
+
+def _without_installed(**chosen: str) -> importlib.metadata.EntryPoints:
+    """What a test installs is found; what somebody has installed here for himself is not, whatever it is."""
+    found = _entry_points(**chosen)
+    return importlib.metadata.EntryPoints(point for point in found if point not in _INSTALLED)
+
+
+# In place before any module of the package takes the function from there.
+importlib.metadata.entry_points = _without_installed
 
 
 @pytest.fixture(autouse=True)

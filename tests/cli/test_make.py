@@ -29,7 +29,6 @@ def would_run(project: Path, target: str, **environment: str) -> list[str]:
         env=plain | environment,
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     return [line for line in made.stdout.splitlines() if not line.startswith("touch")]
