@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,13 @@ os.environ.update(
 )
 
 _entry_points = importlib.metadata.entry_points
-_INSTALLED = frozenset(point for point in _entry_points() if point.group.startswith("actfirst."))
+_INSTALLED = {group: _entry_points(group=group) for group in ("actfirst.environments", "actfirst.methods")}
 
 
-def _without_installed(**chosen: str) -> importlib.metadata.EntryPoints:
-    """What a test installs is found; what somebody has installed here for himself is not, whatever it is."""
-    found = _entry_points(**chosen)
-    return importlib.metadata.EntryPoints(point for point in found if point not in _INSTALLED)
+def _without_installed(**chosen: str) -> Any:
+    """What a test installs is found; plug-ins that happen to be installed here are not."""
+    found, hidden = _entry_points(**chosen), _INSTALLED.get(chosen.get("group", ""))
+    return importlib.metadata.EntryPoints(one for one in found if one not in hidden) if hidden else found
 
 
 # In place before any module of the package takes the function from there.
