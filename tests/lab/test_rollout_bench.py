@@ -15,7 +15,7 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import ConfigError, EngineError
 from actfirst.lab.rollout.experiment import simulate
 from actfirst.lab.rollout.result import Calibration, RolloutPoint, read_rollout
-from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate
+from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate, timed
 from actfirst.lab.rollout.settings import SCALES, Point, RolloutSettings
 from actfirst.lab.rollout.simulated import (
     PROMPT_TOKENS,
@@ -70,8 +70,8 @@ class TestSchedules:
     def test_times_are_those_of_the_proposition(self, turns: int, tasks: int) -> None:
         async def run() -> tuple[float, float]:
             made = bench(SimulatedEngine(IDEAL))
-            vanilla = await made.vanilla(contexts(tasks), turns, Gate(WIDE, fast_first=True))
-            return vanilla, await made.actfirst(contexts(tasks), turns, Gate(WIDE, fast_first=True))
+            vanilla = await timed(made.vanilla, contexts(tasks), turns, Gate(WIDE, fast_first=True))
+            return vanilla, await timed(made.actfirst, contexts(tasks), turns, Gate(WIDE, fast_first=True))
 
         vanilla, actfirst = run_in_virtual_time(run())
         latencies = Latencies(1.0, 10.0)
@@ -80,15 +80,15 @@ class TestSchedules:
 
     def test_one_slot_makes_everything_wait(self) -> None:
         async def run() -> float:
-            return await bench(SimulatedEngine(IDEAL)).actfirst(contexts(1), 5, Gate(1, fast_first=True))
+            return await timed(bench(SimulatedEngine(IDEAL)).actfirst, contexts(1), 5, Gate(1, fast_first=True))
 
         assert run_in_virtual_time(run()) == pytest.approx(5 * 11, abs=1e-6)
 
     def test_lengths_are_exact_and_full_responses_have_the_same_seeds_in_both(self) -> None:
         async def run() -> tuple[list[tuple[Priority, Sampling]], list[tuple[Priority, Sampling]]]:
             first, second = RecordingEngine(), RecordingEngine()
-            await bench(first).vanilla(contexts(2), 3, Gate(WIDE, fast_first=True))
-            await bench(second).actfirst(contexts(2), 3, Gate(WIDE, fast_first=True))
+            await timed(bench(first).vanilla, contexts(2), 3, Gate(WIDE, fast_first=True))
+            await timed(bench(second).actfirst, contexts(2), 3, Gate(WIDE, fast_first=True))
             return first.asked, second.asked
 
         vanilla, actfirst = run_in_virtual_time(run())
@@ -107,7 +107,7 @@ class TestSchedules:
             engine = RecordingEngine()
             for _ in range(2):
                 one = BenchContext("task", (*tokens, 7), (*tokens, 8))
-                await bench(engine).actfirst([one], 3, Gate(WIDE, fast_first=True))
+                await timed(bench(engine).actfirst, [one], 3, Gate(WIDE, fast_first=True))
             return engine.prompts
 
         prompts = run_in_virtual_time(run())
@@ -299,12 +299,6 @@ class TestRepeats:
 
 
 class TestSettings:
-    def test_the_papers_table(self) -> None:
-        paper = SCALES["paper"]
-        assert (paper.contexts, paper.tasks, paper.fast, paper.full) == (1024, 16, 16, (128, 512))
-        assert (paper.caps, paper.turns) == ((16, 32, 64, 128, 256), 30)
-        assert (paper.horizons, paper.cap, paper.repeats) == ((1, 2, 4, 8, 16, 30), 256, 3)
-
     def test_a_point_of_both_scans_is_timed_once(self) -> None:
         assert len(SCALES["paper"].points()) == 2 * (5 + 6 - 1)
 

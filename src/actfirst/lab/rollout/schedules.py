@@ -42,9 +42,6 @@ class BenchContext:
     full_ids: tuple[int, ...]
 
 
-Play = Callable[[BenchContext], Coroutine[Any, Any, None]]
-
-
 class Gate:
     """A cap on concurrent requests, shared by fast actions and full responses, in front of any engine.
 
@@ -84,6 +81,10 @@ class Gate:
         self._free += 1
 
 
+Schedule = Callable[[BenchContext, int, Gate], Coroutine[Any, Any, None]]
+"""Plays the turns of one task."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """An engine and what is asked of it. Lengths are exact: neither EOS nor any text ends a completion."""
@@ -93,41 +94,25 @@ class Bench:
     full: int
     seed: int
 
-    async def vanilla(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        """Seconds of one batch, on the event loop's clock."""
+    async def vanilla(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        for turn in range(turns):
+            await self.respond(context, turn, gate)
 
-        async def play(context: BenchContext) -> None:
-            for turn in range(turns):
-                await self.respond(context, turn, gate)
+    async def actfirst(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        responses = []
+        for turn in range(turns):
+            action = asyncio.ensure_future(self.act(context, turn, gate))
+            responses.append(asyncio.ensure_future(self.respond(context, turn, gate)))
+            await action
+        await asyncio.gather(*responses)
 
-        return await _timed(play, batch)
+    async def chain(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        for turn in range(turns - 1):
+            await self.act(context, turn, gate)
+        await together((self.act(context, turns - 1, gate), self.respond(context, turns - 1, gate)))
 
-    async def actfirst(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            responses = []
-            for turn in range(turns):
-                action = asyncio.ensure_future(self.act(context, turn, gate))
-                responses.append(asyncio.ensure_future(self.respond(context, turn, gate)))
-                await action
-            await asyncio.gather(*responses)
-
-        return await _timed(play, batch)
-
-    async def chain(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            for turn in range(turns - 1):
-                await self.act(context, turn, gate)
-            await together((self.act(context, turns - 1, gate), self.respond(context, turns - 1, gate)))
-
-        return await _timed(play, batch)
-
-    async def flood(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            await together(
-                ask(context, turn, gate) for turn in range(turns) for ask in (self.act, self.respond)
-            )
-
-        return await _timed(play, batch)
+    async def flood(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        await together(ask(context, turn, gate) for turn in range(turns) for ask in (self.act, self.respond))
 
     async def act(self, context: BenchContext, turn: int, gate: Gate) -> None:
         seed = derive_seed(self.seed, context.task_id, turn, "fast")
@@ -142,10 +127,11 @@ class Bench:
             await self.engine.generate(ids, Sampling(tokens, seed=seed, ignore_eos=True), priority)
 
 
-async def _timed(play: Play, batch: Sequence[BenchContext]) -> float:
+async def timed(schedule: Schedule, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
+    """Seconds of one batch, on the event loop's clock."""
     clock = asyncio.get_running_loop().time
     begun = clock()
-    await together(play(context) for context in batch)
+    await together(schedule(context, turns, gate) for context in batch)
     return clock() - begun
 
 

@@ -18,12 +18,11 @@ from typing import TypeVar
 
 from actfirst.engines.base import Engine
 from actfirst.lab.rollout.result import Calibration, RolloutPoint
-from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate
+from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate, Schedule, timed
 from actfirst.lab.rollout.settings import Point, RolloutSettings
 from actfirst.rollout.pacing import Load
 
 Item = TypeVar("Item")
-Schedule = Callable[[Sequence[BenchContext], int, Gate], Awaitable[float]]
 
 _CALIBRATIONS = 3
 _UNLIMITED = 1 << 30
@@ -77,8 +76,10 @@ async def time_point(
     for repeat in range(settings.repeats):
         order = list(zip(schedules, seconds, strict=True))
         for schedule, found in order if repeat % 2 == 0 else order[::-1]:
-            gates = [Gate(cap, fast_first=settings.fast_first) for _ in batches]
-            found.append(sum([await schedule(one, point.turns, gate) for one, gate in zip(batches, gates)]))
+            total = 0.0
+            for batch in batches:
+                total += await timed(schedule, batch, point.turns, Gate(cap, fast_first=settings.fast_first))
+            found.append(total)
     return summarise(point, seconds, calibrations, settings.tasks, acts_first)
 
 
