@@ -18,7 +18,7 @@ def print_error(message: str) -> None:
 
 
 def print_note(message: str) -> None:
-    """Something for a person to know that is no result."""
+    """Something for a person to know that is not a result."""
     print(message, file=sys.stderr)
 
 

@@ -84,7 +84,7 @@ def _latencies(fast: float | None, full: float | None, measured: Path | None) ->
     except RunFolderError:
         calibration = None
     if calibration is None:
-        raise ConfigError(f"--from {measured} is no result of `actfirst bench rollout`; name such a file")
+        raise ConfigError(f"--from {measured} is not a result of `actfirst bench rollout`; name such a file")
     label = "simulated" if found.simulated else "measured"
     return {
         f"{tokens} tokens, {label}": Latencies(calibration.fast, seconds)

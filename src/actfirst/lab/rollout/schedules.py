@@ -72,7 +72,7 @@ class Gate:
             self._hand_on()
 
     def _hand_on(self) -> None:
-        """Give the slot to whoever is next; a request that was cancelled while waiting is passed over."""
+        """Give the slot to the next request; one that was cancelled while waiting is skipped."""
         while self._waiting:
             _, _, admitted = heapq.heappop(self._waiting)
             if not admitted.done():
