@@ -30,7 +30,7 @@ check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(DEV_INSTALLED) ## format the code and mend what the linter can mend
+format: $(DEV_INSTALLED) ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -1,9 +1,11 @@
-"""What holds for every test: one torch thread, no network, no colour codes in captured text."""
+"""What holds for every test: one torch thread, no network, no colour codes in captured text, no plug-ins of others."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,19 @@ os.environ.update(
     HF_HUB_OFFLINE="1",
     NO_COLOR="1",
 )
+
+_entry_points = importlib.metadata.entry_points
+_INSTALLED = {group: _entry_points(group=group) for group in ("actfirst.environments", "actfirst.methods")}
+
+
+def _without_installed(**chosen: str) -> Any:
+    """What a test installs is found; plug-ins that happen to be installed here are not."""
+    found, hidden = _entry_points(**chosen), _INSTALLED.get(chosen.get("group", ""))
+    return importlib.metadata.EntryPoints(one for one in found if one not in hidden) if hidden else found
+
+
+# In place before any module of the package takes the function from there.
+importlib.metadata.entry_points = _without_installed
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.cli.compare import split_arguments
+from actfirst.cli.lab.compare import split_arguments
 from actfirst.config.load import resolve
 from actfirst.lab import compare_runs
 from actfirst.lab.compare_runs import PlannedRun, Told

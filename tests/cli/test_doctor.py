@@ -42,7 +42,7 @@ def test_only_what_the_default_needs_decides_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(capsys, "doctor").code == 0  # optional packages are missing here
-    monkeypatch.setattr(default, "CHECKS", (found("engine", State.BROKEN, "mend it"),))
+    monkeypatch.setattr(default, "CHECKS", (found("engine", State.BROKEN, "fix it"),))
     shown = run(capsys, "doctor")
     assert shown.code == 1
     assert "broken: engine" in shown.out
@@ -97,14 +97,14 @@ def test_too_many_threads_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_missing_package_comes_with_the_command_that_installs_it() -> None:
-    extra = extras.Extra("Nothing", "no_such_module", "nothing", "nobody", "pip install nothing==1.0")
+    extra = extras.Extra("Nothing", "no_such_module", "nobody", "nothing")
     assert extras.package(extra) == Finding(
-        "Nothing", State.MISSING, "not installed (for nobody)", "pip install nothing==1.0"
+        "Nothing", State.MISSING, "not installed (for nobody)", "pip install 'actfirst[nothing]'"
     )
 
 
 def test_an_installed_package_shows_its_version() -> None:
-    extra = extras.Extra("Rich", "rich", "rich", "colours", "pip install rich")
+    extra = extras.Extra("Rich", "rich", "colours", "rich")
     assert extras.package(extra).state is State.OK
     assert extras.package(extra).detail[0].isdigit()
 
@@ -130,7 +130,7 @@ class TestTheDefault:
         assert world.state is State.OK, world
 
     def test_an_engine_that_is_wrong_is_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(default, "_forward", lambda model, prompt, tokens: [0.5] * len(tokens))
+        monkeypatch.setattr(default, "plain_logprobs", lambda model, prompt, tokens: [0.5] * len(tokens))
         finding = default.engine()
         assert finding.state is State.BROKEN
         assert "pip install" in finding.remedy
@@ -139,7 +139,7 @@ class TestTheDefault:
 class TestVllm:
     """vLLM has two distributions, one version that is used here, and neighbours that break it on a CPU."""
 
-    EXTRA = extras.Extra("vLLM", "vllm", "vllm", "engines", "pip install 'actfirst[vllm]'")
+    EXTRA = extras.Extra("vLLM", "vllm", "engines", "vllm")
 
     def installed(self, monkeypatch: pytest.MonkeyPatch, **versions: str) -> Finding:
         found = {name.replace("_", "-"): version for name, version in versions.items()}

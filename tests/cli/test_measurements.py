@@ -58,7 +58,7 @@ class TestTheory:
         [
             ((), "give --fast and --full"),
             (("--fast", "2", "--full", "1"), "0 < fast <= full"),
-            (("--from", "nowhere.json"), "is no result of `actfirst bench rollout`"),
+            (("--from", "nowhere.json"), "is not a result of `actfirst bench rollout`"),
             (("--from", "x.json", "--fast", "1"), "leave --fast and --full out"),
         ],
     )

@@ -13,26 +13,23 @@ import pytest
 
 from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import ConfigError, EngineError
-from actfirst.lab.results import read_rollout
-from actfirst.lab.rollout.contexts import BenchContext
 from actfirst.lab.rollout.experiment import simulate
-from actfirst.lab.rollout.gate import Gate
-from actfirst.lab.rollout.run import (
-    Calibration,
-    Timing,
-    bound_seconds,
-    calibrate,
-    calibrated_cap,
-    calibrated_speedup,
-    time_point,
-)
-from actfirst.lab.rollout.schedules import Bench
-from actfirst.lab.rollout.settings import SCALES, Point, Settings
+from actfirst.lab.rollout.result import Calibration, RolloutPoint, read_rollout
+from actfirst.lab.rollout.schedules import Bench, BenchContext, Gate, timed
+from actfirst.lab.rollout.settings import SCALES, Point, RolloutSettings
 from actfirst.lab.rollout.simulated import (
     PROMPT_TOKENS,
     LatencyModel,
     SimulatedEngine,
     run_in_virtual_time,
+)
+from actfirst.lab.rollout.timing import (
+    bound_seconds,
+    calibrate,
+    calibrated_cap,
+    calibrated_speedup,
+    summarise,
+    time_point,
 )
 from actfirst.lab.theory import Latencies, predict
 from actfirst.records import Completion
@@ -73,8 +70,8 @@ class TestSchedules:
     def test_times_are_those_of_the_proposition(self, turns: int, tasks: int) -> None:
         async def run() -> tuple[float, float]:
             made = bench(SimulatedEngine(IDEAL))
-            vanilla = await made.vanilla(contexts(tasks), turns, Gate(WIDE, fast_first=True))
-            return vanilla, await made.actfirst(contexts(tasks), turns, Gate(WIDE, fast_first=True))
+            vanilla = await timed(made.vanilla, contexts(tasks), turns, Gate(WIDE, fast_first=True))
+            return vanilla, await timed(made.actfirst, contexts(tasks), turns, Gate(WIDE, fast_first=True))
 
         vanilla, actfirst = run_in_virtual_time(run())
         expected = predict(turns, tasks, None, Latencies(1.0, 10.0))
@@ -83,15 +80,15 @@ class TestSchedules:
 
     def test_one_slot_makes_everything_wait(self) -> None:
         async def run() -> float:
-            return await bench(SimulatedEngine(IDEAL)).actfirst(contexts(1), 5, Gate(1, fast_first=True))
+            return await timed(bench(SimulatedEngine(IDEAL)).actfirst, contexts(1), 5, Gate(1, fast_first=True))
 
         assert run_in_virtual_time(run()) == pytest.approx(5 * 11, abs=1e-6)
 
     def test_lengths_are_exact_and_full_responses_have_the_same_seeds_in_both(self) -> None:
         async def run() -> tuple[list[tuple[Priority, Sampling]], list[tuple[Priority, Sampling]]]:
             first, second = RecordingEngine(), RecordingEngine()
-            await bench(first).vanilla(contexts(2), 3, Gate(WIDE, fast_first=True))
-            await bench(second).actfirst(contexts(2), 3, Gate(WIDE, fast_first=True))
+            await timed(bench(first).vanilla, contexts(2), 3, Gate(WIDE, fast_first=True))
+            await timed(bench(second).actfirst, contexts(2), 3, Gate(WIDE, fast_first=True))
             return first.asked, second.asked
 
         vanilla, actfirst = run_in_virtual_time(run())
@@ -110,7 +107,7 @@ class TestSchedules:
             engine = RecordingEngine()
             for _ in range(2):
                 one = BenchContext("task", (*tokens, 7), (*tokens, 8))
-                await bench(engine).actfirst([one], 3, Gate(WIDE, fast_first=True))
+                await timed(bench(engine).actfirst, [one], 3, Gate(WIDE, fast_first=True))
             return engine.prompts
 
         prompts = run_in_virtual_time(run())
@@ -197,6 +194,8 @@ class TestSimulatedEngine:
             run_in_virtual_time(SimulatedEngine(IDEAL).score([1], [2]))
         with pytest.raises(EngineError, match="no weights"):
             run_in_virtual_time(SimulatedEngine(IDEAL).load_weights({}, 1))
+        with pytest.raises(EngineError, match="counts nothing"):
+            SimulatedEngine(IDEAL).stats()
 
     @pytest.mark.parametrize(
         ("full", "cap", "published"), [(128, 16, 0.80), (128, 256, 1.49), (512, 16, 0.92), (512, 256, 2.42)]
@@ -207,7 +206,7 @@ class TestSimulatedEngine:
         """Paper, Section 5.4: one A100, Qwen3-1.7B, 16 tasks of 30 turns."""
         settings = replace(SCALES["paper"].one_batch(), full=(full,))
 
-        async def run() -> Timing:
+        async def run() -> RolloutPoint:
             engine, made = SimulatedEngine(LatencyModel()), contexts(16, PROMPT_TOKENS)
             found = await calibrate(engine, made, settings)
             return await time_point(engine, made, found, settings, Point(full, cap, 30))
@@ -240,31 +239,27 @@ class TestFormulas:
     def test_the_cap_below_which_nothing_is_gained(self) -> None:
         assert calibrated_cap(self.TASKS, 2, 10) == pytest.approx(2 * (1 + 3 / 18))
 
-    def test_what_a_timing_says(self) -> None:
-        timing = Timing(
-            10,
-            2,
-            3,
-            vanilla_seconds=(40.0, 60.0),
-            actfirst_seconds=(20.0, 20.0),
-            chain_seconds=(10.0, 18.0),
-            work_seconds=(14.0, 15.0),
-            acted_first=True,
-            ideal=2.5,
-            bound_seconds=10.0,
-            needed_cap=2.3,
-        )
-        assert (timing.speedups, timing.speedup) == ([2.0, 3.0], 2.5)
-        assert timing.deviation == pytest.approx(0.7071, abs=1e-4)
-        assert (timing.attained, timing.limited) == (50.0, 5.0)
-        assert timing.over_bound == pytest.approx(20.0 / 16.0)  # the larger bound of each repeat: 14 and 18
+    def test_what_a_point_says(self) -> None:
+        seconds = ([40.0, 60.0], [20.0, 20.0], [10.0, 18.0], [14.0, 15.0])
+        found = summarise(Point(10, 6, 3), seconds, self.TASKS, 2, acted_first=True)
+        assert (found.vanilla_mean, found.actfirst_mean, found.bound_seconds) == (50.0, 20.0, 12.0)
+        assert found.speedup == 2.5  # the mean of 2 and 3, repeat by repeat
+        assert found.deviation == pytest.approx(0.7071, abs=1e-4)
+        assert (found.attained, found.limited) == (60.0, pytest.approx(50 / 12))
+        assert found.over_bound == pytest.approx(20.0 / 16.0)  # the larger bound of each repeat: 14 and 18
+        assert found.most == pytest.approx(2.5 * 1.25)
+        assert str(found) == "10 tokens, cap 6, 3 turns: 2.50x"
+
+    def test_one_repeat_has_no_deviation(self) -> None:
+        found = summarise(Point(10, 6, 3), ([40.0], [20.0], [10.0], [14.0]), self.TASKS, 2, acted_first=True)
+        assert found.deviation is None
 
 
 class TestRepeats:
-    SETTINGS = Settings(4, 2, 1, (3,), (8,), 2, (2,), 8, repeats=2)
+    SETTINGS = RolloutSettings(4, 2, 1, (3,), (8,), 2, (2,), 8, repeats=2)
 
     def test_the_order_alternates_and_calibration_measures_single_requests(self) -> None:
-        async def run() -> tuple[list[Calibration], Timing, list[Priority]]:
+        async def run() -> tuple[list[Calibration], RolloutPoint, list[Priority]]:
             engine, made = RecordingEngine(), contexts(4)
             found = await calibrate(engine, made, self.SETTINGS)
             engine.asked.clear()
@@ -291,7 +286,7 @@ class TestRepeats:
     def test_optimised_gives_way_where_acting_first_cannot_pay(self, cap: int, acts_first: bool) -> None:
         """Two tasks: below N (1 + l_fast / l_full) = 2.67 slots the fast actions are work that nothing hides."""
 
-        async def run() -> Timing:
+        async def run() -> RolloutPoint:
             engine, made = RecordingEngine(), contexts(4)
             settings = replace(self.SETTINGS, optimised=True)
             found = await calibrate(engine, made, settings)
@@ -304,12 +299,6 @@ class TestRepeats:
 
 
 class TestSettings:
-    def test_the_papers_table(self) -> None:
-        paper = SCALES["paper"]
-        assert (paper.contexts, paper.tasks, paper.fast, paper.full) == (1024, 16, 16, (128, 512))
-        assert (paper.caps, paper.turns) == ((16, 32, 64, 128, 256), 30)
-        assert (paper.horizons, paper.cap, paper.repeats) == ((1, 2, 4, 8, 16, 30), 256, 3)
-
     def test_a_point_of_both_scans_is_timed_once(self) -> None:
         assert len(SCALES["paper"].points()) == 2 * (5 + 6 - 1)
 
@@ -327,7 +316,7 @@ class TestStoredResult:
 
     def run(self, path: Path, prompt: int = 5) -> list[tuple[int, int]]:
         told: list[tuple[int, int]] = []
-        simulate(IDEAL, prompt, self.SETTINGS, path, lambda done, of, timing: told.append((done, of)))
+        simulate(IDEAL, prompt, self.SETTINGS, path, lambda done, of, point: told.append((done, of)))
         return told
 
     def test_it_says_that_it_is_simulated_and_how(self, tmp_path: Path) -> None:

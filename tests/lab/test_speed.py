@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from actfirst.lab.speed import options, scale, update
-from actfirst.lab.speed.growth import draw_growth
 from actfirst.lab.speed.models import Size, write_checkpoint
 from actfirst.lab.speed.update_child import sequences
 from actfirst.lab.spread import Spread, ratios
@@ -31,7 +30,7 @@ class TestRolloutOptions:
     @pytest.mark.slow
     def test_real_rollouts_of_the_pocket_student(self) -> None:
         settings = ["rollout.tasks_per_batch=3", "learner.batch_size=4", "environment.turn_limit=6"]
-        rows = options.measure("pocket", settings, None, 1, lambda index, name: None)
+        rows = options.measure("pocket", settings, None, 1, lambda done, of, what: None)
         by_name = {row.name: row.rounds[0] for row in rows}
         think, paper, admitted, prefixes, drafts, first = (by_name[name] for name, _ in options.ROWS)
         assert think.trained == paper.trained == admitted.trained == 8
@@ -41,23 +40,27 @@ class TestRolloutOptions:
         assert drafts.steps < prefixes.steps
         # The same tasks, seeds and weights: with drafts the very same tokens come out, in fewer steps.
         assert drafts.generated_tokens == prefixes.generated_tokens == first.generated_tokens
-        assert rows[0].speedups(rows[0]) == Spread(1.0, 1.0, 1.0)
+        assert rows[0].speedup(rows[0]) == Spread(1.0, 1.0, 1.0)
 
 
 class TestScale:
     def test_a_doubling_doubles_what_it_should(self) -> None:
         base = scale.Workload(tasks=2, turns=2, history=32, pair=16, response=4)
-        (tasks,) = scale.measure(base, ["tasks per batch"], 1, 1, 1, lambda axis, factor: None)
+        told: list[tuple[int, int, str]] = []
+        (tasks,) = scale.measure(
+            base, ["tasks per batch"], 1, 1, 1, lambda done, of, what: told.append((done, of, what))
+        )
         one, two = tasks.costs
         assert (two.prefilled, two.generated) == (2 * one.prefilled, 2 * one.generated)
         assert one.generated == 2 * 2 * (4 + 8)
         assert two.memory > one.memory > 0
         assert len(tasks.slopes) == 1
+        assert told == [(1, 2, "tasks per batch x1"), (2, 2, "tasks per batch x2")]
 
     def test_growth_is_drawn(self, tmp_path: Path) -> None:
         cost = scale.Cost(1.0, 1.0, 1, 1, 1, 1)
         grown = [scale.Growth("turns", (1, 2), (cost, replace(cost, cpu=2.0, memory=2)))]
-        draw_growth(grown, tmp_path / "scale.png")
+        scale.draw_growth(grown, tmp_path / "scale.png")
         assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
 
     @pytest.mark.parametrize("axis", list(scale.AXES))
@@ -70,14 +73,14 @@ class TestScale:
 
     def test_a_wider_model_costs_memory(self) -> None:
         base = scale.Workload(tasks=1, turns=1, history=16, response=2)
-        wide = replace(base, size=base.size.wider(2))
+        wide = scale.AXES["model width"](base, 2)
         costs = [asyncio.run(scale.run(load, 1)) for load in (base, wide)]
         assert costs[1].memory > 2 * costs[0].memory
 
 
 class TestUpdate:
     def job(self, folder: Path) -> update.Job:
-        write_checkpoint(folder, Size(heads=1, layers=1), 64, 64)
+        write_checkpoint(folder, Size(heads=1, layers=1).config(64, 64))
         return update.Job(str(folder), 64, 4, 16, 8, 2, "float32", 1)
 
     def test_the_batch_has_equal_responses_and_different_prompts(self, tmp_path: Path) -> None:
@@ -98,6 +101,6 @@ class TestUpdate:
     @pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="TRL comes with the extra `bench`")
     def test_both_trainers_have_the_same_gradient(self, tmp_path: Path) -> None:
         job = self.job(tmp_path)
-        found = update.compare(job, tmp_path, Size(1, 1), 1, sys.executable, lambda trainer, step: None)
+        found = update.compare(job, Size(1, 1), 1, sys.executable, lambda done, of, what: None)
         assert found.ours.tokens == found.trl.tokens
         assert found.gradient_gap < 1e-4

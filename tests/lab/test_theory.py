@@ -49,12 +49,12 @@ class TestFiniteConcurrency:
     def test_the_larger_of_dependency_and_concurrency_bounds_the_time(
         self, cap: int | None, seconds: float
     ) -> None:
-        assert predict(30, 16, cap, TEN).bound_seconds == seconds
+        assert predict(30, 16, cap, TEN).least_seconds == seconds
 
     def test_a_cap_of_one_slot_per_task_can_only_lose(self) -> None:
         found = predict(30, 16, 16, TEN)
         # b / (N (1 + l_fast / l_full)) = 16 / 17.6
-        assert found.limited == pytest.approx(16 / 17.6)
+        assert found.bound == pytest.approx(16 / 17.6)
         assert not found.may_gain
 
     def test_the_necessary_condition_on_the_cap(self) -> None:
@@ -64,11 +64,11 @@ class TestFiniteConcurrency:
     def test_the_bound_is_the_smaller_of_ideal_and_concurrency(self) -> None:
         for cap in (16, 32, 64, 128, 256):
             found = predict(30, 16, cap, TEN)
-            assert found.limited == pytest.approx(min(found.ideal, cap / 17.6))
+            assert found.bound == pytest.approx(min(found.ideal, cap / 17.6))
 
     def test_without_a_cap_it_is_the_ideal(self) -> None:
         found = predict(8, 16, None, TEN)
-        assert (found.limited, found.limit) == (pytest.approx(80 / 17), 10.0)
+        assert (found.bound, found.limit) == (pytest.approx(80 / 17), 10.0)
         assert found.may_gain
 
     def test_nothing_is_refused_silently(self) -> None:

@@ -76,7 +76,7 @@ def _lines(seconds: float, alignment: Mapping[str, int]) -> list[dict[str, objec
 
 
 def write_simulation(path: Path) -> Path:
-    simulate(LatencyModel(), 10, SCALES["tiny"].one_batch(), path, lambda done, of, timing: None)
+    simulate(LatencyModel(), 10, SCALES["tiny"].one_batch(), path, lambda done, of, point: None)
     return path
 
 

@@ -1,12 +1,20 @@
-"""Killed with SIGKILL anywhere, a run resumes: same task order, nothing trained twice, nothing lost."""
+"""Killed with SIGKILL anywhere, a run resumes: same task order, nothing trained twice, nothing lost.
+
+What a kill leaves behind changes only when the run touches a file, so runs are killed by count and not by the clock:
+right before their n-th call of an operation on files, which is the same moment on a busy machine and on an idle one.
+"""
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
-import random
-import subprocess
+import os
+import resource
+import shutil
+import signal
 import sys
-import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -16,8 +24,14 @@ import pytest
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from tests.support.tiny_run import overrides
 
-UPDATES = 12
-KILLS = 8
+UPDATES = 4
+SMALL = (
+    f"run.updates={UPDATES}",
+    "rollout.tasks_per_batch=2",
+    "learner.batch_size=3",
+    "environment.turn_limit=3",
+    "rollout.generation.response_limit=24",
+)
 
 # Every run is a process of its own, forked from one that has imported everything.
 processes = multiprocessing.get_context("forkserver")
@@ -26,114 +40,146 @@ processes.set_forkserver_preload(
 )
 
 
-def train(arguments: list[str]) -> None:
+@dataclass(frozen=True)
+class Kill:
+    """Right before the `count`-th call of `os.<operation>`."""
+
+    operation: str
+    count: int
+
+    def __call__(self) -> None:
+        operation, calls = getattr(os, self.operation), itertools.count(1)
+
+        def counted(*arguments: Any, **more: Any) -> Any:
+            if next(calls) == self.count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return operation(*arguments, **more)
+
+        setattr(os, self.operation, counted)
+
+
+@dataclass(frozen=True)
+class FullDisk:
+    """No file may grow beyond some bytes; what the run says about that goes to a file."""
+
+    said: Path
+
+    def __call__(self) -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
+        sys.stderr = self.said.open("w", buffering=1)
+
+
+def train(arguments: Sequence[str], trouble: Callable[[], None] | None) -> None:
     from actfirst.cli.main import main
 
+    if trouble is not None:
+        trouble()
     main(["train", *arguments])
 
 
-def start(run: Path, models: Path, *more: str, resume: bool, updates: int = UPDATES) -> BaseProcess:
-    new = ["pocket", *overrides(models, f"run.updates={updates}", *more), "--run", str(run)]
-    process = processes.Process(target=train, args=(["--run", str(run), "--resume"] if resume else new,))
+def run_to_its_end(arguments: Sequence[str], trouble: Callable[[], None] | None) -> int | None:
+    """The exit code of one process."""
+    process: BaseProcess = processes.Process(target=train, args=(arguments, trouble), daemon=True)
     process.start()
-    return process
+    process.join()
+    return process.exitcode
 
 
-def finish(process: BaseProcess) -> None:
-    process.join(timeout=120)
-    assert process.exitcode == 0
+def begin(run: Path, models: Path, *more: str, trouble: Callable[[], None] | None = None) -> int | None:
+    return run_to_its_end(["pocket", *overrides(models, *SMALL, *more), "--run", str(run)], trouble)
+
+
+def resume(run: Path, trouble: Callable[[], None] | None = None) -> int | None:
+    return run_to_its_end(["--run", str(run), "--resume"], trouble)
 
 
 def metrics(run: Path, kind: str) -> list[dict[str, Any]]:
-    try:
-        return [line for line in read_metrics(run) if line["type"] == kind]
-    except Exception:
-        return []
+    return [line for line in read_metrics(run) if line["type"] == kind]
 
 
-def kill_somewhere(process: BaseProcess, run: Path, rng: random.Random) -> bool:
-    """Wait until the run moves, then kill it after a random further delay; True if it was still alive."""
-    before = len(metrics(run, "update"))
-    deadline = time.monotonic() + 60
-    while process.is_alive() and len(metrics(run, "update")) == before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(rng.uniform(0.0, 0.3))
-    process.kill()
-    process.join()
-    return process.exitcode != 0
+def trained(run: Path) -> list[str]:
+    return [sample for line in metrics(run, "update") for sample in line["sample_ids"]]
 
 
-def test_a_run_killed_again_and_again_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    models, run, rng = tmp_path / "models", tmp_path / "run", random.Random(3)
-    killed = 0
-    process = start(run, models, resume=False)
-    while killed < KILLS and kill_somewhere(process, run, rng):
-        killed += 1
-        process = start(run, models, resume=(run / "config.toml").exists())
-    finish(process)
-    assert killed >= 3  # otherwise this test shows nothing
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def whole(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing happened to, with checkpoints of updates 2 and 4."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    assert begin(run, models) == 0
+    return run
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param([Kill("write", 4)], id="before the first batch is complete"),
+        pytest.param([Kill("fsync", 7)], id="in the first checkpoint"),
+        pytest.param([Kill("rename", 1)], id="before the first checkpoint is in its place"),
+        pytest.param([Kill("rename", 2)], id="two updates after a checkpoint"),
+        pytest.param([Kill("replace", 2)], id="before the summary"),
+        pytest.param([Kill("fsync", 12), Kill("rename", 2), Kill("write", 4)], id="again and again"),
+    ],
+)
+def test_a_killed_run_ends_like_an_uninterrupted_one(
+    kills: list[Kill], models: Path, whole: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    first, *more = kills
+    assert begin(run, models, trouble=first) == -signal.SIGKILL
+    for kill in more:
+        assert resume(run, kill) == -signal.SIGKILL
+    assert resume(run) == 0
 
     updates = metrics(run, "update")
     assert [line["update"] for line in updates] == list(range(1, UPDATES + 1))
-    trained = [sample for line in updates for sample in line["sample_ids"]]
-    assert len(trained) == len(set(trained))
-    ledger = updates[-1]["ledger"]
-    batches = metrics(run, "batch")
-    assert ledger["generated"] == sum(line["full_responses"] for line in batches)
-    assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
-    assert ledger["trained"] == len(trained)
-
-    whole = tmp_path / "whole"
-    finish(start(whole, models, resume=False))
+    assert trained(run) == trained(whole)
+    assert len(trained(run)) == len(set(trained(run)))
     assert [line["task"] for line in read_episodes(run)] == [line["task"] for line in read_episodes(whole)]
-    assert trained == [sample for line in metrics(whole, "update") for sample in line["sample_ids"]]
+    ledger = updates[-1]["ledger"]
+    assert ledger["generated"] == sum(line["full_responses"] for line in metrics(run, "batch"))
+    assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
+    assert ledger["trained"] == len(trained(run))
 
 
-def test_nothing_is_lost_or_trained_twice_when_rollouts_overlap_with_updates(tmp_path: Path) -> None:
-    models, run, rng = tmp_path / "models", tmp_path / "run", random.Random(5)
-    process = start(run, models, "rollout.overlap=true", resume=False, updates=6)
-    for _ in range(2):
-        kill_somewhere(process, run, rng)
-        process = start(run, models, resume=(run / "config.toml").exists())
-    finish(process)
+@pytest.mark.parametrize("kill", [Kill("write", 6), Kill("rename", 2)], ids=str)
+def test_nothing_is_lost_or_trained_twice_when_rollouts_overlap_with_updates(
+    kill: Kill, models: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    assert begin(run, models, "rollout.overlap=true", trouble=kill) == -signal.SIGKILL
+    assert resume(run) == 0
     updates = metrics(run, "update")
-    assert [line["update"] for line in updates] == list(range(1, 7))
-    trained = [sample for line in updates for sample in line["sample_ids"]]
-    assert len(trained) == len(set(trained)) == updates[-1]["ledger"]["trained"]
+    assert [line["update"] for line in updates] == list(range(1, UPDATES + 1))
+    assert len(trained(run)) == len(set(trained(run))) == updates[-1]["ledger"]["trained"]
     assert max(line["max_lag"] for line in updates) <= 1
     assert [line["batch"] for line in metrics(run, "batch")] == list(range(len(metrics(run, "batch"))))
 
 
-def test_a_corrupt_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path: Path) -> None:
-    models, run = tmp_path / "models", tmp_path / "run"
-    finish(start(run, models, resume=False, updates=4))
+def test_a_corrupt_checkpoint_is_named_and_the_one_before_it_is_used(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(whole, run)
     newest = sorted((run / "checkpoints").iterdir())[-1]
     weights = newest / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    finish(start(run, models, resume=True))
+    assert resume(run) == 0
     assert [line["update"] for line in metrics(run, "update")] == [1, 2, 3, 4]
+    assert trained(run) == trained(whole)
     assert newest.name in (run / "log.txt").read_text()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="uses the file size limit of Linux")
-def test_a_full_disk_is_one_clear_error_and_the_run_can_go_on_afterwards(tmp_path: Path) -> None:
-    models, run = tmp_path / "models", tmp_path / "run"
-    arguments = ["pocket", *overrides(models, "run.updates=4"), "--run", str(run)]
-    limited = (
-        "import resource, signal, sys\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))\n"
-        "from actfirst.cli.main import main\nmain(sys.argv[1:])\n"
-    )
-    failed = subprocess.run(
-        [sys.executable, "-c", limited, "train", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert failed.returncode == 1
-    assert "error:" in failed.stderr
-    assert "Traceback" not in failed.stderr
-    finish(start(run, models, resume=True))
-    assert [line["update"] for line in metrics(run, "update")] == [1, 2, 3, 4]
+def test_a_full_disk_is_one_clear_error_and_the_run_can_go_on_afterwards(
+    models: Path, whole: Path, tmp_path: Path
+) -> None:
+    run, said = tmp_path / "run", tmp_path / "said.txt"
+    assert begin(run, models, trouble=FullDisk(said)) == 1
+    assert "error:" in said.read_text()
+    assert "Traceback" not in said.read_text()
+    assert resume(run) == 0
+    assert trained(run) == trained(whole)

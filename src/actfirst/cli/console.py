@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 
@@ -18,7 +18,7 @@ def print_error(message: str) -> None:
 
 
 def print_note(message: str) -> None:
-    """Something for a person to know that is no result."""
+    """Something for a person to know that is not a result."""
     print(message, file=sys.stderr)
 
 
@@ -27,6 +27,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_records(records: Iterable[Mapping[str, str]]) -> None:
+    """A table of records that all have the same columns: what stands above a cell is written beside it."""
+    rows = [list(record.items()) for record in records]
+    print_table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])
 
 
 def read_counts(text: str, option: str) -> tuple[int, ...]:

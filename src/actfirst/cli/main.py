@@ -13,23 +13,10 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import (
-    bench,
-    compare,
-    envs,
-    evaluate,
-    lab,
-    methods,
-    play,
-    pocket,
-    recipes,
-    references,
-    report,
-    theory,
-    train,
-)
+from actfirst.cli import envs, evaluate, methods, play, recipes, references, train
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
+from actfirst.cli.lab import bench, compare, lab, pocket, report, theory
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.

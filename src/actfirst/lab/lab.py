@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from actfirst.config.load import resolve
@@ -26,9 +27,9 @@ from actfirst.lab.compare_runs import PlannedRun, Points, is_finished, make_runs
 from actfirst.lab.curves import evaluate_checkpoints
 from actfirst.lab.quality_bench import FrozenCheckpoint, Workload
 from actfirst.lab.rollout import experiment
-from actfirst.lab.rollout.run import Timing
 from actfirst.lab.rollout.settings import SCALES
 from actfirst.lab.rollout.simulated import PROMPT_TOKENS, LatencyModel
+from actfirst.lab.spread import Told
 from actfirst.models.folder import resolve_model
 from actfirst.runs.files import write_atomically
 from actfirst.runs.run import open_run
@@ -52,69 +53,52 @@ class LabPlan:
     scale: str = "laptop"
 
 
-@dataclass(frozen=True)
-class _Part:
-    name: str
-    make: Callable[[], None]
-
-
 def run_lab(plan: LabPlan, say: Say) -> list[str]:
     """Make whatever is missing; returns what could not be made, one line each."""
     planned = plan_runs(plan.methods, plan.recipe, plan.overrides, plan.seeds, plan.out, Points.STORED)
-    parts = [
-        _Part("zero-shot student", lambda: _evaluate(plan, "student", say)),
+    parts: list[tuple[str, Callable[[], None]]] = [
+        ("zero-shot student", partial(_evaluate, plan, "student", say)),
         *(
-            _Part(run.name, _Run(run, place, len(planned), plan, say))
+            (run.name, partial(_run, plan, run, f"[{place}/{len(planned)} {run.name}]", say))
             for place, run in enumerate(planned, start=1)
         ),
-        _Part("teacher", lambda: _evaluate(plan, "teacher", say)),
-        _Part("rollout quality", lambda: _quality(plan, planned, say)),
-        _Part("rollout efficiency, simulated", lambda: _simulated(plan, say)),
-        _Part("rollout efficiency", lambda: _rollout(plan, say)),
+        ("teacher", partial(_evaluate, plan, "teacher", say)),
+        ("rollout quality", partial(_quality, plan, planned[0], say)),
+        ("rollout efficiency, simulated", partial(_simulated, plan, say)),
+        ("rollout efficiency", partial(_rollout, plan, say)),
     ]
     failures: list[str] = []
-    for part in parts:
+    for name, make in parts:
         try:
-            part.make()
+            make()
         except ActfirstError as error:
-            failures.append(f"{part.name}: {error}")
+            failures.append(f"{name}: {error}")
             say(f"FAILED {failures[-1]}")
-    _note(plan.out / FAILURES, failures)
+    if failures:
+        write_atomically(plan.out / FAILURES, "".join(f"{line}\n" for line in failures))
+    else:
+        (plan.out / FAILURES).unlink(missing_ok=True)
     return failures
 
 
-@dataclass(frozen=True)
-class _Run:
+def _run(plan: LabPlan, run: PlannedRun, label: str, say: Say) -> None:
     """One training run and the evaluations of its checkpoints."""
+    make_runs([run], plan.recipe, lambda run, place, line: say(f"{label} {line}"))
+    zero, own = _evaluation_path(plan, "student"), open_run(run.folder).evaluation_file(0)
+    if zero.exists() and not own.exists():
+        # The student before training is the same for all runs.
+        own.parent.mkdir(exist_ok=True)
+        shutil.copyfile(zero, own)
 
-    run: PlannedRun
-    place: int
-    of: int
-    plan: LabPlan
-    say: Say
-
-    def __call__(self) -> None:
-        label = f"[{self.place}/{self.of} {self.run.name}]"
-        make_runs([self.run], self.plan.recipe, lambda run, place, line: self.say(f"{label} {line}"))
-        zero = _evaluation_path(self.plan, "student")
-        first = open_run(self.run.folder).evaluation_file(0)
-        if zero.exists() and not first.exists():
-            # The student before training is the same for all runs.
-            first.parent.mkdir(exist_ok=True)
-            shutil.copyfile(zero, first)
-        evaluate_checkpoints(self.run.folder, self._settings, self._tell(label))
-
-    @staticmethod
-    def _settings(final: bool) -> list[str]:
+    def settings(final: bool) -> list[str]:
         """The last checkpoint by the paper's protocol, with three seeds; points on the way with one."""
         return [f"evaluation.seeds={list(PROTOCOL_SEEDS if final else PROTOCOL_SEEDS[:1])}"]
 
-    def _tell(self, label: str) -> Callable[[int, int, int], None]:
-        def tell(update: int, done: int, of: int) -> None:
-            if done == of:
-                self.say(f"{label} evaluated update {update}: {of} episodes")
+    def told(update: int, done: int, of: int) -> None:
+        if done == of:
+            say(f"{label} evaluated update {update}: {of} episodes")
 
-        return tell
+    evaluate_checkpoints(run.folder, settings, told)
 
 
 def _evaluate(plan: LabPlan, who: str, say: Say) -> None:
@@ -132,13 +116,13 @@ def _evaluate(plan: LabPlan, who: str, say: Say) -> None:
     stored.store(path, stored.EVALUATION, {**fields, "who": who, "update": 0, "training_seconds": 0.0})
 
 
-def _quality(plan: LabPlan, planned: Sequence[PlannedRun], say: Say) -> None:
+def _quality(plan: LabPlan, run: PlannedRun, say: Say) -> None:
     """From the first method's first run: before, half-way and at the end, as the paper does with vanilla."""
     config = resolve(plan.recipe, list(plan.overrides))
     frozen = [FrozenCheckpoint("update 0", resolve_model(config.models.student, "models.student"), 0)]
-    if not is_finished(planned[0].folder):
-        raise RunFolderError(f"it is measured from the checkpoints of {planned[0].name}, which is not finished")
-    saved = open_run(planned[0].folder).checkpoints()
+    if not is_finished(run.folder):
+        raise RunFolderError(f"it is measured from the checkpoints of {run.name}, which is not finished")
+    saved = open_run(run.folder).checkpoints()
     for checkpoint in dict.fromkeys((saved[(len(saved) - 1) // 2], saved[-1])):
         frozen.append(FrozenCheckpoint(f"update {checkpoint.update}", checkpoint.model, checkpoint.update))
 
@@ -155,29 +139,17 @@ def _rollout(plan: LabPlan, say: Say) -> None:
     name = config.models.student
     model = resolve_model(name, "models.student")
     path = plan.out / "bench" / "rollout.json"
-    experiment.measure(config, plan.recipe, model, name, SCALES[plan.scale], path, _told("measured", say))
+    experiment.measure(config, plan.recipe, model, name, SCALES[plan.scale], path, _points("measured", say))
 
 
 def _simulated(plan: LabPlan, say: Say) -> None:
-    path = plan.out / "bench" / "rollout-simulated.json"
-    experiment.simulate(
-        LatencyModel(), PROMPT_TOKENS, SCALES["paper"].one_batch(), path, _told("SIMULATED", say)
-    )
+    settings, path = SCALES["paper"].one_batch(), plan.out / "bench" / "rollout-simulated.json"
+    experiment.simulate(LatencyModel(), PROMPT_TOKENS, settings, path, _points("SIMULATED", say))
 
 
-def _told(how: str, say: Say) -> Callable[[int, int, Timing], None]:
-    return lambda done, of, timing: say(
-        f"rollout efficiency, {how}: {done} of {of} points, {timing.full} tokens, cap {timing.cap}, "
-        f"{timing.turns} turns: {timing.speedup:.2f}x"
-    )
+def _points(how: str, say: Say) -> Told:
+    return lambda done, of, point: say(f"rollout efficiency, {how}: {done} of {of} points, {point}")
 
 
 def _evaluation_path(plan: LabPlan, who: str) -> Path:
     return plan.out / "eval" / f"{who}.json"
-
-
-def _note(path: Path, failures: Sequence[str]) -> None:
-    if failures:
-        write_atomically(path, "".join(f"{line}\n" for line in failures))
-    else:
-        path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Stored results of `actfirst bench` as records, for whoever shows them."""
+"""The result of `actfirst bench quality` as records, for whoever shows it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,15 @@ from pathlib import Path
 
 from pydantic import Field
 
-from actfirst.lab.rollout.run import Timing
-from actfirst.lab.rollout.settings import Settings
-from actfirst.lab.stored import BENCH_QUALITY, BENCH_ROLLOUT, read_stored
+from actfirst.lab.stored import BENCH_QUALITY, read_stored
 from actfirst.runs.record import Record, parse
-
-
-class RolloutResult(Record):
-    """A result of `actfirst bench rollout`."""
-
-    model: str
-    engine: str
-    simulated: bool
-    complete: bool
-    prompt_tokens: float
-    settings: Settings
-    points: tuple[Timing, ...]
 
 
 class QualityRow(Record):
     """One checkpoint and strategy of `actfirst bench quality`; percentages but for yield and turns."""
 
     checkpoint: str
+    update: int | None
     strategy: str
     tasks: int
     repeat: float | None
@@ -40,11 +27,8 @@ class QualityRow(Record):
 class QualityResult(Record):
     """A result of `actfirst bench quality`."""
 
+    recipe: str
     rows: tuple[QualityRow, ...]
-
-
-def read_rollout(path: Path) -> RolloutResult:
-    return parse(read_stored(path, BENCH_ROLLOUT), RolloutResult, str(path))
 
 
 def read_quality(path: Path) -> QualityResult:

@@ -1,10 +1,13 @@
-"""Numbers that vary: how far they lie apart. Mean and deviation over seeds are `Statistic`'s (runs/evaluations.py)."""
+"""What measurements share: numbers that vary from round to round, and how to tell how far a measurement is."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+Told = Callable[[int, int, str], None]
+"""Told how many parts are done, of how many, and what the latest one was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst import __version__
-from actfirst.errors import RunFolderError
+from actfirst.errors import ConfigError, RunFolderError
 from actfirst.installed import installed_version
 from actfirst.runs import files
 from actfirst.runs.record import read_object
@@ -32,6 +32,20 @@ def store(path: Path, kind: str, fields: Mapping[str, object]) -> None:
     with files.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(path, {**header(kind), **fields})
+
+
+def read_unfinished(path: Path, wanted: Mapping[str, object]) -> dict[str, object] | None:
+    """What a stopped measurement of the same settings left, or None; another measurement's file is refused."""
+    if not path.exists():
+        return None
+    found = read_object(path)
+    differing = [key for key, value in wanted.items() if found.get(key) != value]
+    if differing:
+        raise ConfigError(
+            f"{path} holds another measurement (other {', '.join(differing)}); name another file with --out, "
+            "or remove that one"
+        )
+    return found
 
 
 def header(kind: str) -> dict[str, object]:

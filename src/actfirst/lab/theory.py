@@ -34,25 +34,20 @@ class Prediction:
     """Everything the theory says of one setting.
 
     Without a cap: `vanilla_seconds` is T l_full, `actfirst_seconds` (T - 1) l_fast + l_full, `ideal` the speedup of
-    Proposition 1 and `limit` what it tends to. Under the cap: `bound_seconds` is the least time of acting first and
-    `limited` the bound of the speedup; there is none below `needed_cap`, if vanilla runs at its ideal pace.
+    Proposition 1 and `limit` what it tends to. Under the cap: `least_seconds` is the least time of acting first and
+    `bound` the bound of the speedup. `may_gain` says whether the cap meets the necessary condition, which is not a
+    sufficient one: it must be above `needed_cap`, if vanilla runs at its ideal pace.
     """
 
-    turns: int
-    tasks: int
     cap: int | None
-    vanilla_seconds: float
-    actfirst_seconds: float
     ideal: float
     limit: float
-    bound_seconds: float
-    limited: float
+    bound: float
+    vanilla_seconds: float
+    actfirst_seconds: float
+    least_seconds: float
     needed_cap: float
-
-    @property
-    def may_gain(self) -> bool:
-        """Whether the cap meets the necessary condition; it is not a sufficient one."""
-        return self.cap is None or self.cap > self.needed_cap
+    may_gain: bool
 
 
 def predict(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> Prediction:
@@ -61,15 +56,15 @@ def predict(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> Pr
         raise ConfigError(f"turns ({turns}), tasks ({tasks}) and the cap ({cap}) must be at least 1")
     load = Load(tasks, turns, tasks * turns, cap or math.inf, latencies.fast, latencies.full)
     vanilla = turns * latencies.full
+    needed = tasks * (1.0 + latencies.fast / latencies.full)
     return Prediction(
-        turns=turns,
-        tasks=tasks,
         cap=cap,
-        vanilla_seconds=vanilla,
-        actfirst_seconds=load.chain,
         ideal=vanilla / load.chain,
         limit=latencies.full / latencies.fast,
-        bound_seconds=load.overlapped,
-        limited=vanilla / load.overlapped,
-        needed_cap=tasks * (1.0 + latencies.fast / latencies.full),
+        bound=vanilla / load.overlapped,
+        vanilla_seconds=vanilla,
+        actfirst_seconds=load.chain,
+        least_seconds=load.overlapped,
+        needed_cap=needed,
+        may_gain=cap is None or cap > needed,
     )

@@ -148,6 +148,7 @@ class Training:
         self.buffer.ledger.check(len(self.buffer))
         version = self.learner.version
         lags = [version - 1 - sample.version for sample in samples]
+        figures = method_of(self.config.rollout.method, self.config.methods).objective.figures(samples)
         line = UpdateLine(
             update=version,
             training_seconds=self.clock.training,
@@ -156,8 +157,8 @@ class Training:
             max_lag=max(lags),
             ledger=self.buffer.ledger.counts(len(self.buffer)),
             sample_ids=tuple(sample.id for sample in samples),
-            **asdict(stats),
-            **method_of(self.config.rollout.method, self.config.methods).objective.figures(samples),
+            reverse_kl=figures.pop("reverse_kl", None),
+            **{**asdict(stats), "extra": {**stats.extra, **figures}},
         )
         self.folder.append_metrics(line)
         self._log_to_sinks({**dict(line), **line.extra})

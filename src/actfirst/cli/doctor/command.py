@@ -1,4 +1,4 @@
-"""`actfirst doctor`: what works on this machine, and how to mend what does not."""
+"""`actfirst doctor`: what works on this machine, and how to fix what does not."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def doctor(
 
     Ends with exit code 1 only if something that `actfirst train pocket` needs is broken.
     """
+    from dataclasses import asdict
+
     from rich.console import Console
     from rich.text import Text
 
@@ -34,10 +36,8 @@ def doctor(
     findings = []
     for finding in examine([*machine.CHECKS, *default.CHECKS, *environments.CHECKS, *extras.CHECKS]):
         findings.append(finding)
-        line = Text.assemble(
-            (f"{finding.state:8s}", styles[finding.state]), f"{finding.name:16s} {finding.detail}"
-        )
-        console.print(line, soft_wrap=True)
+        state = (f"{finding.state:8s}", styles[finding.state])
+        console.print(Text.assemble(state, f"{finding.name:16s} {finding.detail}"), soft_wrap=True)
         if finding.remedy:
             console.print(Text(f"{'':25s}-> {finding.remedy}", "cyan"), soft_wrap=True)
     broken = [finding.name for finding in findings if finding.state is State.BROKEN]
@@ -46,6 +46,6 @@ def doctor(
         if broken
         else Text("\neverything that `actfirst train pocket` needs works", "bold green")
     )
-    write_result(json_file, {"ok": not broken, "findings": [finding.to_json() for finding in findings]})
+    write_result(json_file, {"ok": not broken, "findings": [asdict(finding) for finding in findings]})
     if broken:
         raise typer.Exit(1)

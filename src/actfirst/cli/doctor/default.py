@@ -11,6 +11,7 @@ from actfirst.cli.doctor.findings import Check, Finding, State
 from actfirst.config.load import resolve
 from actfirst.config.sections import Config
 from actfirst.models.folder import resolve_model
+from actfirst.models.plain import open_plain, plain_logprobs
 
 RECIPE = "pocket"
 _PROBE = "You are in the middle of a room. Looking quickly around you, you see a cabinet 1 and a drawer 1."
@@ -39,7 +40,8 @@ def engine() -> Finding:
     config = resolve(RECIPE)
     student, _ = _folders(config)
     prompt, tokens, logprobs, seconds = asyncio.run(_generate(config, student))
-    worst = max(abs(a - b) for a, b in zip(logprobs, _forward(student, prompt, tokens), strict=True))
+    expected = plain_logprobs(open_plain(student), prompt, tokens)
+    worst = max(abs(a - b) for a, b in zip(logprobs, expected, strict=True))
     detail = (
         f"{len(tokens)} tokens in {seconds:.2f} s, log-probs differ from a forward pass by {worst:.1g} at most"
     )
@@ -66,15 +68,12 @@ def pocket_world() -> Finding:
         observation = environment.step(draw.choice(observation.admissible))
     each = (time.perf_counter() - started) / _STEPS
     reference = open_references(stage, config.references).get(task)
-    if (
-        reference is None
-        or not replay(environment, task, [step.action for step in reference.steps], "doctor").score
-    ):
-        return Finding(
-            "pocket world", State.BROKEN, f"the reference of {task.id} does not solve it", _REINSTALL
-        )
+    actions = [step.action for step in reference.steps] if reference else []
+    if not replay(environment, task, actions, "doctor").score:
+        fault = f"the reference of {task.id} does not solve it"
+        return Finding("pocket world", State.BROKEN, fault, _REINSTALL)
     environment.close()
-    detail = f"{each * 1e6:.0f} microseconds per step; a reference of {len(reference.steps)} actions works"
+    detail = f"{each * 1e6:.0f} microseconds per step; a reference of {len(actions)} actions works"
     return Finding("pocket world", State.OK, detail)
 
 
@@ -91,19 +90,6 @@ async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, 
     finally:
         await opened.close()
     return prompt, completion.token_ids, completion.logprobs, seconds
-
-
-def _forward(model: Path, prompt: list[int], tokens: tuple[int, ...]) -> list[float]:
-    import torch
-    from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # it would run through the report
-    network = AutoModelForCausalLM.from_pretrained(str(model), dtype=torch.float32).eval()
-    with torch.inference_mode():
-        logits = network(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]
-    chosen = torch.log_softmax(logits.float(), -1).gather(-1, torch.tensor(tokens)[:, None])
-    return [float(value) for value in chosen[:, 0]]
 
 
 def _folders(config: Config) -> tuple[Path, Path]:

@@ -16,30 +16,25 @@ _FOR_CUDA = ("torchvision", "torchaudio", "torchcodec")
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An optional package: what imports it, which distribution carries it, what it is for, how to get it."""
+    """An optional package: its import name, what it is for, and the extra of actfirst that installs it."""
 
     name: str
     module: str
-    distribution: str
     purpose: str
-    install: str
+    extra: str
+
+    @property
+    def install(self) -> str:
+        return f"pip install 'actfirst[{self.extra}]'"
 
 
 EXTRAS = (
-    Extra(
-        "Ray", "ray", "ray", 'runtime.kind = "ray", as in the paper\'s recipes', "pip install 'actfirst[ray]'"
-    ),
-    Extra(
-        "vLLM",
-        "vllm",
-        "vllm",
-        'engine.kind = "vllm", as in the paper\'s recipes',
-        "pip install 'actfirst[vllm]'",
-    ),
-    Extra("peft", "peft", "peft", "learner.adapter_rank", "pip install 'actfirst[lora]'"),
-    Extra("TensorBoard", "tensorboard", "tensorboard", "tracking", "pip install 'actfirst[tensorboard]'"),
-    Extra("W&B", "wandb", "wandb", "tracking", "pip install 'actfirst[wandb]'"),
-    Extra("Trackio", "trackio", "trackio", "tracking", "pip install 'actfirst[trackio]'"),
+    Extra("Ray", "ray", 'runtime.kind = "ray", as in the paper\'s recipes', "ray"),
+    Extra("vLLM", "vllm", 'engine.kind = "vllm", as in the paper\'s recipes', "vllm"),
+    Extra("peft", "peft", "learner.adapter_rank", "lora"),
+    Extra("TensorBoard", "tensorboard", "tracking", "tensorboard"),
+    Extra("W&B", "wandb", "tracking", "wandb"),
+    Extra("Trackio", "trackio", "tracking", "trackio"),
 )
 
 
@@ -47,17 +42,16 @@ def package(extra: Extra) -> Finding:
     """Whether an optional package is there. It is looked for, not imported: some take many seconds."""
     if find_spec(extra.module) is None:
         return Finding(extra.name, State.MISSING, f"not installed (for {extra.purpose})", extra.install)
-    return Finding(extra.name, State.OK, f"{_version(extra.distribution)} (for {extra.purpose})")
+    version = installed_version(extra.module) or "version unknown"
+    return Finding(extra.name, State.OK, f"{version} (for {extra.purpose})")
 
 
 def vllm(extra: Extra) -> Finding:
     """vLLM comes in two distributions, is used at one version, and on a CPU has neighbours that break it."""
     if find_spec(extra.module) is None:
         return package(extra)
-    builds = [
-        (name, found) for name in (extra.distribution, _VLLM_ON_CPU) if (found := installed_version(name))
-    ]
-    name, found = builds[0] if builds else (extra.distribution, "version unknown")
+    builds = [(name, found) for name in ("vllm", _VLLM_ON_CPU) if (found := installed_version(name))]
+    name, found = builds[0] if builds else ("vllm", "version unknown")
     detail = f"{name} {found} (for {extra.purpose})"
     if not found.startswith(f"{_VLLM}."):
         return Finding(extra.name, State.WARN, f"{detail}: {_VLLM} is needed", f"pip install {name}=={_VLLM}.0")
@@ -68,10 +62,6 @@ def vllm(extra: Extra) -> Finding:
         )
         return Finding(extra.name, State.WARN, detail, f"pip uninstall -y {' '.join(disturbing)}")
     return Finding(extra.name, State.OK, detail)
-
-
-def _version(distribution: str) -> str:
-    return installed_version(distribution) or "version unknown"
 
 
 CHECKS = tuple(

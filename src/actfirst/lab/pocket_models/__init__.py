@@ -1,7 +1,4 @@
-"""The tiny models that ship with the package, and how such models are made.
-
-    teacher/, student/    Hugging Face checkpoint folders with one tokenizer: an early pair
-    build.py              `actfirst pocket build`: tokenizer, demonstrations, training, measurement
+"""How the tiny models that ship with the package are made and measured (`actfirst pocket`).
 
 They know ALFWorld's household tasks in pocket houses and nothing else.
 """

@@ -15,7 +15,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -39,9 +39,9 @@ from actfirst.lab.pocket_models.demonstrations import (
     sloppy,
     walks,
 )
-from actfirst.lab.pocket_models.measure import Scope, measure
+from actfirst.lab.pocket_models.measure import Scope, measure_model
 from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
-from actfirst.learning.sft import Example, SftResult, SftSettings, SftStep, fine_tune
+from actfirst.learning.sft import SftSettings, SftStep, fine_tune
 from actfirst.policy.render import TEMPLATE_SETS, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
@@ -55,7 +55,6 @@ Say = Callable[[str], None]
 
 RESULT_FILE = "build_result.json"
 PROMPT_LIMIT = 640
-_PER_WALK = 8
 _TELL = 50  # updates between two reports
 _SPACE = "\u0120"  # how byte-level vocabularies write a space
 _NUMBERED = re.compile(rf"{_SPACE}([a-z]+){_SPACE}(\d+)")
@@ -93,7 +92,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BuildPlan:
     """A whole build.
 
     The student's demonstrator is the expert in `expert_share` of turns, else it has `faults`. Who acts without
@@ -114,7 +113,7 @@ class Plan:
     scope: Scope = field(default_factory=Scope)
 
     @classmethod
-    def quick(cls) -> Plan:
+    def quick(cls) -> BuildPlan:
         """A build of a minute or two that goes through everything. Its models have learned next to nothing."""
         return cls(
             vocabulary_walks=60,
@@ -126,7 +125,7 @@ class Plan:
         )
 
 
-def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
+def build_models(out: Path, plan: BuildPlan, say: Say, *, threads: int) -> dict[str, Any]:
     """Write `teacher/`, `student/` and build_result.json into `out`; a stopped build is continued."""
     torch.set_num_threads(threads)
     work = out / "work"
@@ -160,7 +159,7 @@ def build(out: Path, plan: Plan, say: Say, *, threads: int) -> dict[str, Any]:
 class _School:
     """Trains stage after stage; what is finished is on disk and not done again."""
 
-    def __init__(self, work: Path, tokenizer: PreTrainedTokenizerFast, plan: Plan, say: Say) -> None:
+    def __init__(self, work: Path, tokenizer: PreTrainedTokenizerFast, plan: BuildPlan, say: Say) -> None:
         self._work = work
         self._tokenizer = tokenizer
         self._shape = plan.shape
@@ -175,55 +174,49 @@ class _School:
             return
         self._say(f"{name}: writing demonstrations")
         started = time.monotonic()
-        pairs = demonstrations(
-            stage.first,
-            stage.walks,
-            by,
-            stage.shares,
-            self._encoder,
-            per_walk=_PER_WALK,
-            kitchens=stage.kitchens,
-        )
+        pairs = demonstrations(stage.first, stage.walks, by, stage.shares, self._encoder, stage.kitchens)
         examples = [pair for pair in pairs if pair.length <= stage.longest]
         written = time.monotonic() - started
         model = _new_model(self._shape, self._tokenizer) if origin is None else _load(self._work / origin)
-        progress = _Progress(name, stage.steps, self._say)
-        result = fine_tune(model, examples, _settings(stage), folder=folder, on_step=progress)
+        result = fine_tune(model, examples, _settings(stage), folder=folder, on_step=self._told(name, stage))
         model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        write_json(folder / _STAGE, _summary(result, examples, written))
+        summary = {
+            "examples": len(examples),
+            "tokens": result.tokens,
+            "first_loss": round(fmean(result.losses[:_TELL]), 4),
+            "last_loss": round(fmean(result.losses[-_TELL:]), 4),
+            "seconds_demonstrations": round(written, 1),
+            "seconds_training": round(result.seconds, 1),
+        }
+        write_json(folder / _STAGE, summary)
+
+    def _told(self, name: str, stage: Stage) -> Callable[[SftStep], None]:
+        """Says now and then how far a stage is."""
+        steps: list[SftStep] = []
+
+        def told(step: SftStep) -> None:
+            steps.append(step)
+            done = step.step + 1
+            if done % _TELL == 0 or done == stage.steps:
+                rate = sum(one.tokens for one in steps) / sum(one.seconds for one in steps)
+                loss = fmean(one.loss for one in steps[-_TELL:])
+                self._say(f"{name}: update {done} of {stage.steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
+
+        return told
 
     def lengths(self) -> dict[str, float]:
         """Mean tokens of prompts and responses over mixed walks, by mode."""
         found: dict[str, float] = {}
         for mode in Mode:
             shares = Shares(float(mode is Mode.NEXT_ACTION), float(mode is Mode.INVERSE_DYNAMICS))
-            by = Demonstrators(expert, expert)
-            pairs = list(demonstrations(0, 60, by, shares, self._encoder, per_walk=_PER_WALK))
+            pairs = list(demonstrations(0, 60, Demonstrators(expert, expert), shares, self._encoder))
             found[f"{mode.value} prompt"] = round(fmean(len(pair.prompt_ids) for pair in pairs), 1)
             found[f"{mode.value} response"] = round(fmean(len(pair.response_ids) for pair in pairs), 1)
         return found
 
 
-class _Progress:
-    """Says now and then how far a stage is."""
-
-    def __init__(self, name: str, steps: int, say: Say) -> None:
-        self._name, self._steps, self._say = name, steps, say
-        self._losses: list[float] = []
-        self._tokens, self._seconds = 0, 0.0
-
-    def __call__(self, step: SftStep) -> None:
-        self._losses.append(step.loss)
-        self._tokens += step.tokens
-        self._seconds += step.seconds
-        done = step.step + 1
-        if done % _TELL == 0 or done == self._steps:
-            rate, loss = self._tokens / self._seconds, fmean(self._losses[-_TELL:])
-            self._say(f"{self._name}: update {done} of {self._steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
-
-
-def _claim(work: Path, plan: Plan) -> None:
+def _claim(work: Path, plan: BuildPlan) -> None:
     """Continue only what was begun with the same plan."""
     made = json.loads(json.dumps({"actfirst": __version__, **asdict(plan)}))
     path = work / _PLAN
@@ -236,14 +229,14 @@ def _claim(work: Path, plan: Plan) -> None:
         )
 
 
-def _tokenizer(folder: Path, plan: Plan, say: Say) -> PreTrainedTokenizerFast:
+def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFast:
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
         train_tokenizer(_texts(plan)).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
-def _texts(plan: Plan) -> Iterator[str]:
+def _texts(plan: BuildPlan) -> Iterator[str]:
     """What the models will read and write."""
     rng = Random("pocket vocabulary")
     templates = TEMPLATE_SETS["alfworld"]
@@ -310,17 +303,6 @@ def _settings(stage: Stage) -> SftSettings:
     )
 
 
-def _summary(result: SftResult, examples: Sequence[Example], written: float) -> dict[str, float]:
-    return {
-        "examples": len(examples),
-        "tokens": result.tokens,
-        "first_loss": round(fmean(result.losses[:_TELL]), 4),
-        "last_loss": round(fmean(result.losses[-_TELL:]), 4),
-        "seconds_demonstrations": round(written, 1),
-        "seconds_training": round(result.seconds, 1),
-    }
-
-
 def _publish(source: Path, target: Path) -> None:
     """The checkpoint as it ships: 16-bit weights, tokenizer, nothing else."""
     if target.exists():
@@ -329,11 +311,11 @@ def _publish(source: Path, target: Path) -> None:
     AutoTokenizer.from_pretrained(source).save_pretrained(target)
 
 
-def _measured(work: Path, folder: Path, plan: Plan, threads: int, say: Say) -> dict[str, Any]:
+def _measured(work: Path, folder: Path, plan: BuildPlan, threads: int, say: Say) -> dict[str, Any]:
     path = work / _MEASURED
     if not path.is_file():
         say(f"{folder.name}: measuring")
-        write_json(path, measure(folder, plan.scope, threads))
+        write_json(path, measure_model(folder, plan.scope, threads))
     return _read(path)
 
 

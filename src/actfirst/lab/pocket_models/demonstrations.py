@@ -40,6 +40,7 @@ _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You ar
 
 _BLUNDER = 0.15  # how often walks that blunder at all do the impossible
 _PER_WORLD = 24
+_PER_WALK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,19 +246,12 @@ class Encoder:
 
 
 def demonstrations(
-    first: int,
-    count: int,
-    by: Demonstrators,
-    shares: Shares,
-    encoder: Encoder,
-    *,
-    per_walk: int,
-    kitchens: float = 1.0,
+    first: int, count: int, by: Demonstrators, shares: Shares, encoder: Encoder, kitchens: float = 1.0
 ) -> Iterator[Example]:
-    """At most `per_walk` training pairs of each walk, in a mixture of modes."""
+    """A few training pairs of each walk, in a mixture of modes."""
     for number, visits in enumerate(walks(first, count, kitchens), start=first):
         rng = Random(f"pocket demonstrations {number}")
-        for visit in rng.sample(visits, min(per_walk, len(visits))):
+        for visit in rng.sample(visits, min(_PER_WALK, len(visits))):
             mode = shares.draw(rng)
             if mode is not Mode.INVERSE_DYNAMICS or visit.possible:
                 yield encoder.example(visit, mode, by, rng)

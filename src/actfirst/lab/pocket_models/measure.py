@@ -9,8 +9,9 @@ next-action prediction?
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -55,7 +56,7 @@ class Walkthroughs:
         return replay(self._environment, task, self._world.game(task).walkthrough, "walkthrough")
 
 
-def measure(folder: Path, scope: Scope, threads: int) -> dict[str, object]:
+def measure_model(folder: Path, scope: Scope, threads: int) -> dict[str, object]:
     """The measurements of one checkpoint folder, ready to be written as JSON."""
     return asyncio.run(_measure(folder, scope, threads))
 
@@ -133,12 +134,8 @@ async def _along(
         seed = derive_seed("first try", task.id, turn)
         guided = await policy.act_fast(context, seed, step.observation.text)
         alone = await policy.act_fast(context, seed)
-        found.append(
-            (
-                _aligned(world, task, reference, turn, guided.action),
-                _aligned(world, task, reference, turn, alone.action),
-            )
-        )
+        aligned = partial(_aligned, world, task, reference, turn)
+        found.append((aligned(guided.action), aligned(alone.action)))
         history = (*history, Pair(observation.text, step.action))
         observation = step.observation
     return found
@@ -156,30 +153,32 @@ def _aligned(world: PocketWorld, task: Task, reference: Reference, turn: int, ac
     return RULES[world.rules].check(transition, Carry()).aligned
 
 
-COLUMNS = ("model", "acting", "seen SR %", "unseen SR %", "rounds", "tokens per turn")
-
-
-def rows(models: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def success_records(models: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """A table of measurements: one row for each model and way of acting."""
-    table: list[tuple[str, ...]] = []
     for model, measured in models.items():
         for way, splits in measured["success"].items():
             unseen = splits["unseen"]
             tokens = unseen["response_tokens"] or unseen["action_tokens"]
-            rates = [_with_deviation(splits[split]) for split in ("seen", "unseen")]
-            table.append((model, way, *rates, f"{unseen['rounds']:.1f}", f"{tokens:.1f}"))
-    return table
+            yield {
+                "model": model,
+                "acting": way,
+                "seen SR %": _with_deviation(splits["seen"]),
+                "unseen SR %": _with_deviation(unseen),
+                "rounds": f"{unseen['rounds']:.1f}",
+                "tokens per turn": f"{tokens:.1f}",
+            }
 
 
-FIRST_TRY_COLUMNS = ("model", "contexts", "inverse dynamics %", "next action %")
-
-
-def first_try_rows(models: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def first_try_records(models: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """How often the first action tried on a reference's context gives the reference's transition."""
-    return [
-        (model, *(str(measured["first_try"][key]) for key in ("contexts", "inverse_dynamics", "next_action")))
-        for model, measured in models.items()
-    ]
+    for model, measured in models.items():
+        tried = measured["first_try"]
+        yield {
+            "model": model,
+            "contexts": str(tried["contexts"]),
+            "inverse dynamics %": str(tried["inverse_dynamics"]),
+            "next action %": str(tried["next_action"]),
+        }
 
 
 def _with_deviation(success: Mapping[str, Any]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from actfirst.lab.report.cells import Cell, Table, Words, mark_column, number
-from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.lab.results import QualityResult
+from actfirst.lab.rollout.result import RolloutResult
 from actfirst.methods.strategies import Strategy
 
 _GIVES_WAY = (

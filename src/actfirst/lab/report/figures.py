@@ -18,8 +18,8 @@ from actfirst.lab.compare import MethodRuns, spread_over_time
 from actfirst.lab.report.bench_tables import said, simulated_mark
 from actfirst.lab.report.cells import csv_text
 from actfirst.lab.report.sources import Setting
-from actfirst.lab.results import QualityResult, RolloutResult
-from actfirst.lab.rollout.run import Timing
+from actfirst.lab.results import QualityResult
+from actfirst.lab.rollout.result import RolloutPoint, RolloutResult
 from actfirst.methods.strategies import Strategy
 from actfirst.methods.table import METHODS
 from actfirst.runs.run import Run
@@ -187,7 +187,7 @@ def draw_quality(stored: tuple[Path, QualityResult], place: int, folder: Path) -
     return _save(figure, folder, f"quality-{place}", "Rollout quality by acting strategy", caption, [path])
 
 
-def _draw_scan(axes: Axes, points: Sequence[Timing], xs: Sequence[float], full: int, colour: str) -> None:
+def _draw_scan(axes: Axes, points: Sequence[RolloutPoint], xs: Sequence[float], full: int, colour: str) -> None:
     speedups, deviations = [p.speedup for p in points], [p.deviation or 0.0 for p in points]
     label = f"{full}-token responses"
     axes.errorbar(xs, speedups, yerr=deviations, color=colour, marker="o", markersize=4, capsize=3, label=label)

@@ -16,7 +16,8 @@ from typing import Any
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab import stored
 from actfirst.lab.compare import MethodRuns
-from actfirst.lab.results import QualityResult, RolloutResult
+from actfirst.lab.results import QualityResult
+from actfirst.lab.rollout.result import RolloutResult
 from actfirst.methods.table import METHODS
 from actfirst.runs.evaluations import StoredEvaluation
 from actfirst.runs.record import parse, read_object

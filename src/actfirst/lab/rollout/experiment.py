@@ -1,149 +1,141 @@
 """The whole experiment with its stored result: real on a recipe's engine and contexts, or simulated.
 
-The result is written after every point, and an experiment that was stopped goes on with the points that are missing.
+The contexts are first observations of training tasks, as prompts of both modes: full responses use the think-then-act
+prompt, fast actions the action-only prompt without a reference. The result is written after every point, and an
+experiment that was stopped goes on with the points that are missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
-from actfirst.lab.rollout.contexts import BenchContext, make_contexts
-from actfirst.lab.rollout.run import Calibration, Timing, calibrate, time_point
-from actfirst.lab.rollout.settings import Point, Settings
+from actfirst.lab.drawing import draw_tasks
+from actfirst.lab.rollout.result import Calibration, RolloutResult
+from actfirst.lab.rollout.schedules import BenchContext
+from actfirst.lab.rollout.settings import Point, RolloutSettings
 from actfirst.lab.rollout.simulated import LatencyModel, SimulatedEngine, run_in_virtual_time
+from actfirst.lab.rollout.timing import calibrate, time_point
+from actfirst.lab.spread import Told
+from actfirst.policy.history import fit
+from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.tokens import PromptEncoder
+from actfirst.records import Mode, TurnContext
+from actfirst.training.parts import open_encoder, open_engine, open_stage
 
 OpenEngine = Callable[[int], Engine]
 """An engine for points with this cap, which it holds itself in the optimised form."""
 
-Told = Callable[[int, int, Timing], None]
-"""Told of the points so far, of all points, and of the latest one."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is measured, in words that a table shows. `simulated` must be said wherever a number is."""
-
-    model: str
-    engine: str
-    recipe: str
-    simulated: bool
-    prompt_tokens: float
-
 
 def measure(
-    config: Config, recipe: str, model: Path, name: str, settings: Settings, out: Path, told: Told
+    config: Config, recipe: str, model: Path, name: str, settings: RolloutSettings, out: Path, told: Told
 ) -> None:
     """Time a recipe's engine with the model in a folder; `name` is what it is called."""
-    asyncio.run(_measure(config, recipe, model, name, settings, out, told))
-
-
-def simulate(model: LatencyModel, prompt_tokens: int, settings: Settings, out: Path, told: Told) -> None:
-    """The same on a simulated engine with contexts of `prompt_tokens` tokens."""
-    prompt = (0,) * prompt_tokens
-    contexts = [BenchContext(f"context {place}", prompt, prompt) for place in range(settings.contexts)]
-    subject = Subject("none (simulated)", model.describe(), "", True, float(prompt_tokens))
-    if settings.optimised:
-        raise ConfigError("the simulated engine has no pauses to optimise with; leave out --optimised")
-    run_in_virtual_time(_run(lambda cap: SimulatedEngine(model), contexts, settings, subject, out, told))
-
-
-async def _measure(
-    config: Config, recipe: str, model: Path, name: str, settings: Settings, out: Path, told: Told
-) -> None:
-    from actfirst.training.parts import open_encoder, open_engine, open_stage
-
-    if config.engine.max_concurrency < max(*settings.caps, settings.cap):
+    most = max(*settings.caps, settings.cap)
+    if config.engine.max_concurrency < most:
         raise ConfigError(
             f"engine.max_concurrency = {config.engine.max_concurrency} is below the largest cap that is scanned "
-            f"({max(*settings.caps, settings.cap)}); raise it"
+            f"({most}); raise it"
         )
-    stage = open_stage(config.environment, config.pool)
-    try:
-        contexts = await make_contexts(stage, open_encoder(model), config, settings.contexts, settings.seed)
-    finally:
-        await stage.pool.close()
-    caching = "with" if config.engine.prefix_caching else "without"
-    described = f"{config.engine.kind}, {config.engine.dtype}, {caching} prefix caching"
-    mean_prompt = sum(len(context.full_ids) for context in contexts) / len(contexts)
-    subject = Subject(name, described, recipe, False, mean_prompt)
 
     def opened(cap: int) -> Engine:
         held = {"max_concurrency": cap} if settings.optimised else {}
         return open_engine(config.engine.model_copy(update=held), model)
 
-    await _run(opened, contexts, settings, subject, out, told)
+    async def run() -> None:
+        contexts = await make_contexts(config, open_encoder(model), settings)
+        caching = "with" if config.engine.prefix_caching else "without"
+        result = RolloutResult(
+            model=name,
+            engine=f"{config.engine.kind}, {config.engine.dtype}, {caching} prefix caching",
+            recipe=recipe,
+            simulated=False,
+            prompt_tokens=sum(len(context.full_ids) for context in contexts) / len(contexts),
+            settings=settings,
+        )
+        await _run(opened, contexts, result, out, told)
+
+    asyncio.run(run())
+
+
+def simulate(model: LatencyModel, prompt_tokens: int, settings: RolloutSettings, out: Path, told: Told) -> None:
+    """The same on a simulated engine with contexts of `prompt_tokens` tokens."""
+    if settings.optimised:
+        raise ConfigError("the simulated engine has no pauses to optimise with; leave out --optimised")
+    prompt = (0,) * prompt_tokens
+    contexts = [BenchContext(f"context {place}", prompt, prompt) for place in range(settings.contexts)]
+    result = RolloutResult(
+        model="none (simulated)",
+        engine=model.describe(),
+        recipe="",
+        simulated=True,
+        prompt_tokens=prompt_tokens,
+        settings=settings,
+    )
+    run_in_virtual_time(_run(lambda cap: SimulatedEngine(model), contexts, result, out, told))
+
+
+async def make_contexts(
+    config: Config, encoder: PromptEncoder, settings: RolloutSettings
+) -> list[BenchContext]:
+    """Contexts of training tasks, in proportion to task types."""
+    stage = open_stage(config.environment, config.pool)
+    templates, limit = TEMPLATE_SETS[stage.world.rules], config.rollout.generation.prompt_limit
+    contexts = []
+    try:
+        async with stage.pool.lease() as environment:
+            for task in draw_tasks(stage.world.tasks("train"), settings.contexts, settings.seed):
+                instruction, observation = await environment.reset(task)
+                context = TurnContext(instruction, (), observation, 1)
+                fast = fit(encoder, templates, Mode.NEXT_ACTION, context, limit)
+                full = fit(encoder, templates, Mode.FULL, context, limit)
+                contexts.append(BenchContext(task.id, fast.ids, full.ids))
+    finally:
+        await stage.pool.close()
+    return contexts
 
 
 async def _run(
-    open_engine: OpenEngine,
-    contexts: Sequence[BenchContext],
-    settings: Settings,
-    subject: Subject,
-    out: Path,
-    told: Told,
+    open_engine: OpenEngine, contexts: Sequence[BenchContext], begun: RolloutResult, out: Path, told: Told
 ) -> None:
-    done = _read(out, subject, settings)
+    settings, about = begun.settings, {"model", "engine", "recipe", "simulated", "prompt_tokens", "settings"}
+    found = stored.read_unfinished(out, begun.model_dump(mode="json", include=about))
+    earlier = RolloutResult.model_validate(found).points if found else ()
+    done = {Point(one.full, one.cap, one.turns): one for one in earlier}
     points = settings.points()
-    missing = [point for point in points if point not in done]
-    if not missing:
-        return
     engine: Engine | None = None
     calibrations: list[Calibration] = []
     held = 0
     try:
-        for point in missing:
+        for point in [point for point in points if point not in done]:
             if engine is None or (settings.optimised and point.cap != held):
                 if engine is not None:
                     await engine.close()
                 engine, held = open_engine(point.cap), point.cap
                 calibrations = await calibrate(engine, contexts, settings)
-            timing = await time_point(engine, contexts, calibrations, settings, point)
-            done[point] = timing.to_json()
-            stored.store(out, stored.BENCH_ROLLOUT, _fields(subject, settings, calibrations, points, done))
-            told(len(done), len(points), timing)
+            done[point] = await time_point(engine, contexts, calibrations, settings, point)
+            result = begun.model_copy(
+                update={
+                    "calibration": _mean(calibrations),
+                    "complete": len(done) == len(points),
+                    "points": tuple(done[point] for point in points if point in done),
+                }
+            )
+            stored.store(out, stored.BENCH_ROLLOUT, result.model_dump(mode="json"))
+            told(len(done), len(points), str(done[point]))
     finally:
         if engine is not None:
             await engine.close()
 
 
-def _fields(
-    subject: Subject,
-    settings: Settings,
-    calibrations: Sequence[Calibration],
-    points: Sequence[Point],
-    done: dict[Point, object],
-) -> dict[str, object]:
-    count = len(calibrations)
-    return {
-        **asdict(subject),
-        "settings": settings.to_json(),
-        "calibration": {
-            "fast": sum(one.fast for one in calibrations) / count,
-            "full": {str(full): sum(one.full[full] for one in calibrations) / count for full in settings.full},
-        },
-        "complete": len(done) == len(points),
-        "points": [done[point] for point in points if point in done],
-    }
-
-
-def _read(out: Path, subject: Subject, settings: Settings) -> dict[Point, object]:
-    """The points that a stopped experiment of the same kind has left; another one's file is refused."""
-    if not out.exists():
-        return {}
-    found = json.loads(out.read_text(encoding="utf-8"))
-    wanted = {**asdict(subject), "settings": settings.to_json()}
-    differing = [key for key, value in wanted.items() if found.get(key) != value]
-    if differing:
-        raise ConfigError(
-            f"{out} holds another measurement (other {', '.join(differing)}); name another file with --out, "
-            "or remove that one"
-        )
-    return {Point(one["full"], one["cap"], one["turns"]): one for one in found["points"]}
+def _mean(calibrations: Sequence[Calibration]) -> Calibration:
+    return Calibration(
+        fmean(one.fast for one in calibrations),
+        {full: fmean(one.full[full] for one in calibrations) for full in calibrations[0].full},
+    )

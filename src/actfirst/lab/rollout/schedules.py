@@ -14,13 +14,14 @@ nothing else under way; and `flood`, all its requests without any dependency, wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import heapq
+import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from actfirst.engines.base import Engine, Priority, Sampling
-from actfirst.lab.rollout.contexts import BenchContext
-from actfirst.lab.rollout.gate import Gate
 from actfirst.rollout.together import together
 from actfirst.seeds import derive_seed
 
@@ -29,7 +30,59 @@ _BEGINNING = 32
 
 _MOST_TURNS = 1 << 10
 
-Play = Callable[[BenchContext], Coroutine[Any, Any, None]]
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class BenchContext:
+    """One task's prompts for both kinds of request, tokenised once: timing excludes tokenisation."""
+
+    task_id: str
+    fast_ids: tuple[int, ...]
+    full_ids: tuple[int, ...]
+
+
+class Gate:
+    """A cap on concurrent requests, shared by fast actions and full responses, in front of any engine.
+
+    A request holds a slot from admission to its end. Waiting requests are admitted in order of arrival; with
+    `fast_first` all fast actions go before any full response, as in the program's own engine. `number` tells one run
+    of a schedule from the next: no other gate has it.
+    """
+
+    def __init__(self, cap: int, *, fast_first: bool) -> None:
+        self.number = next(_numbers)
+        self._free = cap
+        self._fast_first = fast_first
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    @asynccontextmanager
+    async def slot(self, priority: Priority) -> AsyncIterator[None]:
+        if self._free > 0:
+            self._free -= 1
+        else:
+            admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            rank = priority if self._fast_first else 0
+            heapq.heappush(self._waiting, (rank, next(self._arrivals), admitted))
+            await admitted
+        try:
+            yield
+        finally:
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Give the slot to the next request; one that was cancelled while waiting is skipped."""
+        while self._waiting:
+            _, _, admitted = heapq.heappop(self._waiting)
+            if not admitted.done():
+                admitted.set_result(None)
+                return
+        self._free += 1
+
+
+Schedule = Callable[[BenchContext, int, Gate], Coroutine[Any, Any, None]]
+"""Plays the turns of one task."""
 
 
 @dataclass(frozen=True)
@@ -41,62 +94,45 @@ class Bench:
     full: int
     seed: int
 
-    async def vanilla(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        """Seconds of one batch, on the event loop's clock."""
+    async def vanilla(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        for turn in range(turns):
+            await self.respond(context, turn, gate)
 
-        async def play(context: BenchContext) -> None:
-            for turn in range(turns):
-                await self.respond(context, turn, gate)
+    async def actfirst(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        responses = []
+        for turn in range(turns):
+            action = asyncio.ensure_future(self.act(context, turn, gate))
+            responses.append(asyncio.ensure_future(self.respond(context, turn, gate)))
+            await action
+        await asyncio.gather(*responses)
 
-        return await self._timed(play, batch)
+    async def chain(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        for turn in range(turns - 1):
+            await self.act(context, turn, gate)
+        await together((self.act(context, turns - 1, gate), self.respond(context, turns - 1, gate)))
 
-    async def actfirst(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            responses = []
-            for turn in range(turns):
-                action = asyncio.ensure_future(self.act(context, turn, gate))
-                responses.append(asyncio.ensure_future(self.respond(context, turn, gate)))
-                await action
-            await asyncio.gather(*responses)
-
-        return await self._timed(play, batch)
-
-    async def chain(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            for turn in range(turns - 1):
-                await self.act(context, turn, gate)
-            await together((self.act(context, turns - 1, gate), self.respond(context, turns - 1, gate)))
-
-        return await self._timed(play, batch)
-
-    async def flood(self, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
-        async def play(context: BenchContext) -> None:
-            await together(
-                ask(context, turn, gate) for turn in range(turns) for ask in (self.act, self.respond)
-            )
-
-        return await self._timed(play, batch)
+    async def flood(self, context: BenchContext, turns: int, gate: Gate) -> None:
+        await together(ask(context, turn, gate) for turn in range(turns) for ask in (self.act, self.respond))
 
     async def act(self, context: BenchContext, turn: int, gate: Gate) -> None:
-        async with gate.slot(Priority.FAST):
-            sampling = self._sampling(self.fast, context, turn, "fast")
-            await self.engine.generate(_own(context.fast_ids, turn, gate), sampling, Priority.FAST)
+        seed = derive_seed(self.seed, context.task_id, turn, "fast")
+        await self._ask(_own(context.fast_ids, turn, gate), self.fast, seed, Priority.FAST, gate)
 
     async def respond(self, context: BenchContext, turn: int, gate: Gate) -> None:
-        async with gate.slot(Priority.FULL):
-            sampling = self._sampling(self.full, context, turn, "full")
-            await self.engine.generate(_own(context.full_ids, turn, gate), sampling, Priority.FULL)
+        seed = derive_seed(self.seed, context.task_id, turn, "full")
+        await self._ask(_own(context.full_ids, turn, gate), self.full, seed, Priority.FULL, gate)
 
-    def _sampling(self, tokens: int, context: BenchContext, turn: int, purpose: str) -> Sampling:
-        seed = derive_seed(self.seed, context.task_id, turn, purpose)
-        return Sampling(tokens, temperature=1.0, seed=seed, ignore_eos=True)
+    async def _ask(self, ids: tuple[int, ...], tokens: int, seed: int, priority: Priority, gate: Gate) -> None:
+        async with gate.slot(priority):
+            await self.engine.generate(ids, Sampling(tokens, seed=seed, ignore_eos=True), priority)
 
-    @staticmethod
-    async def _timed(play: Play, batch: Sequence[BenchContext]) -> float:
-        clock = asyncio.get_running_loop().time
-        begun = clock()
-        await together(play(context) for context in batch)
-        return clock() - begun
+
+async def timed(schedule: Schedule, batch: Sequence[BenchContext], turns: int, gate: Gate) -> float:
+    """Seconds of one batch, on the event loop's clock."""
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    await together(schedule(context, turns, gate) for context in batch)
+    return clock() - begun
 
 
 def _own(ids: tuple[int, ...], turn: int, gate: Gate) -> tuple[int, ...]:

@@ -6,13 +6,13 @@ the tasks per batch, both scans and the repeats, and shrinks lengths and the num
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from actfirst.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RolloutSettings:
     """One size of the experiment. Lengths are tokens; `contexts` is a multiple of `tasks`.
 
     `optimised` is not the paper's experiment: the engine itself holds the cap and pauses full responses for fast
@@ -46,12 +46,9 @@ class Settings:
         ]
         return list(dict.fromkeys(wanted))
 
-    def one_batch(self) -> Settings:
+    def one_batch(self) -> RolloutSettings:
         """What a simulation needs: it never varies, so that one batch and one repeat say everything."""
         return replace(self, contexts=self.tasks, repeats=1)
-
-    def to_json(self) -> dict[str, object]:
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +62,8 @@ class Point:
 
 _CAPS, _HORIZONS = (16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 30)
 
-SCALES: dict[str, Settings] = {
-    "paper": Settings(1024, 16, 16, (128, 512), _CAPS, 30, _HORIZONS, 256, 3),
-    "laptop": Settings(16, 16, 4, (32, 128), _CAPS, 30, _HORIZONS, 256, 3),
-    "tiny": Settings(4, 4, 2, (4, 8), (4, 16), 3, (1, 3), 16, 2),
+SCALES: dict[str, RolloutSettings] = {
+    "paper": RolloutSettings(1024, 16, 16, (128, 512), _CAPS, 30, _HORIZONS, 256, 3),
+    "laptop": RolloutSettings(16, 16, 4, (32, 128), _CAPS, 30, _HORIZONS, 256, 3),
+    "tiny": RolloutSettings(4, 4, 2, (4, 8), (4, 16), 3, (1, 3), 16, 2),
 }

@@ -65,15 +65,12 @@ class SimulatedEngine:
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
         self._stepping: asyncio.Task[None] | None = None
-        self._requests = self._steps = self._generated = self._prefilled = 0
-        self._busy = 0.0
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority = Priority.FULL
     ) -> Completion:
         request = _Request(len(prompt_ids), sampling.max_tokens, asyncio.get_running_loop().create_future())
         self._waiting.append(request)
-        self._requests += 1
         if self._stepping is None or self._stepping.done():
             self._stepping = asyncio.ensure_future(self._work())
         await request.future
@@ -87,17 +84,7 @@ class SimulatedEngine:
         raise EngineError("the simulated engine has no weights; use a real engine")
 
     def stats(self) -> EngineStats:
-        return EngineStats(
-            requests=self._requests,
-            prefilled_tokens=self._prefilled,
-            cached_tokens=0,
-            generated_tokens=self._generated,
-            scored_tokens=0,
-            steps=self._steps,
-            busy_seconds=self._busy,
-            running=len(self._running),
-            waiting=len(self._waiting),
-        )
+        raise EngineError("the simulated engine counts nothing; use a real engine")
 
     async def close(self) -> None:
         if self._stepping is not None:
@@ -125,10 +112,6 @@ class SimulatedEngine:
             if request.tokens_left == 0 and not request.future.done():
                 request.future.set_result(None)
         self._running = [request for request in self._running if request.tokens_left > 0]
-        self._steps += steps
-        self._generated += steps * len(decoding)
-        self._prefilled += prefilled
-        self._busy += seconds
 
     def _prefill(self) -> int:
         budget = self._model.max_prefill

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig
+from actfirst.engines.embedded.checkpoint import ModelConfig
 from actfirst.engines.embedded.weights import expected_shapes
 
 if TYPE_CHECKING:
     import torch
 
-_HEAD = 32
+HEAD = 32
+"""The width of a head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +25,19 @@ class Size:
     heads: int = 3
     layers: int = 3
 
-    @property
-    def hidden(self) -> int:
-        return self.heads * _HEAD
-
-    def wider(self, factor: int) -> Size:
-        return replace(self, heads=self.heads * factor)
-
-    def deeper(self, factor: int) -> Size:
-        return replace(self, layers=self.layers * factor)
-
     def config(self, vocabulary: int, positions: int) -> dict[str, object]:
         """A `config.json` of transformers."""
+        hidden = self.heads * HEAD
         return {
             "architectures": ["Qwen3ForCausalLM"],
             "model_type": "qwen3",
             "vocab_size": vocabulary,
-            "hidden_size": self.hidden,
-            "intermediate_size": self.hidden * 8 // 3,
+            "hidden_size": hidden,
+            "intermediate_size": hidden * 8 // 3,
             "num_hidden_layers": self.layers,
             "num_attention_heads": self.heads,
             "num_key_value_heads": 1,
-            "head_dim": _HEAD,
+            "head_dim": HEAD,
             "hidden_act": "silu",
             "rms_norm_eps": 1e-6,
             "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
@@ -56,24 +48,18 @@ class Size:
         }
 
 
-def random_engine(size: Size, vocabulary: int, positions: int, options: EmbeddedOptions) -> EmbeddedEngine:
-    """An embedded engine over random weights, without a tokenizer and without an end of sequence."""
-    config = ModelConfig.from_dict(size.config(vocabulary, positions))
-    return EmbeddedEngine(Checkpoint(config, frozenset(), None), _random_weights(config), options)
-
-
-def write_checkpoint(folder: Path, size: Size, vocabulary: int, positions: int) -> Path:
-    """The same as a folder for `from_pretrained`."""
+def write_checkpoint(folder: Path, config: Mapping[str, object]) -> int:
+    """A random model as a folder for `from_pretrained`, without a tokenizer; returns its number of parameters."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    stated = size.config(vocabulary, positions)
-    (folder / "config.json").write_text(json.dumps(stated, indent=1), encoding="utf-8")
-    save_file(_random_weights(ModelConfig.from_dict(stated)), folder / "model.safetensors", {"format": "pt"})
-    return folder
+    (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+    weights = random_weights(ModelConfig.from_dict(config))
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return sum(tensor.numel() for tensor in weights.values())
 
 
-def _random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:
+def random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:
     import torch
 
     generator = torch.Generator().manual_seed(0)

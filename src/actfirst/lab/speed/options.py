@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -17,14 +17,14 @@ from actfirst.config.load import resolve
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError, RolloutError
-from actfirst.lab.spread import Spread, ratios
+from actfirst.lab.spread import Spread, Told, ratios
 from actfirst.methods.acting import TrainingPoint
-from actfirst.records import EngineStats
+from actfirst.records import Task
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
 from actfirst.training.assemble import open_collector
 from actfirst.training.parts import open_engine
-from actfirst.training.prepare import Prepared, prepare
+from actfirst.training.prepare import prepare
 
 _OFF = (
     "rollout.responses=all",
@@ -69,22 +69,21 @@ class Row:
     settings: tuple[str, ...]
     rounds: list[Round] = field(default_factory=list)
 
-    def per_response(self) -> list[float]:
-        return [round_.seconds / max(1, round_.trained) for round_ in self.rounds]
+    def total(self, key: str) -> float:
+        """The sum of a field over all rounds."""
+        return sum(float(getattr(one, key)) for one in self.rounds)
 
-    def cpu_per_response(self) -> list[float]:
-        return [round_.cpu / max(1, round_.trained) for round_ in self.rounds]
+    def per_response(self, key: str) -> list[float]:
+        """`seconds` or `cpu` for each response trained on, round by round."""
+        return [float(getattr(one, key)) / max(1, one.trained) for one in self.rounds]
 
     @property
     def waste(self) -> float:
         """Tokens of full responses generated for each one trained on."""
-        return sum(r.generated_tokens for r in self.rounds) / max(1, sum(r.trained_tokens for r in self.rounds))
+        return self.total("generated_tokens") / max(1, self.total("trained_tokens"))
 
-    def speedups(self, base: Row) -> Spread:
-        return ratios(base.per_response(), self.per_response())
-
-    def cpu_speedups(self, base: Row) -> Spread:
-        return ratios(base.cpu_per_response(), self.cpu_per_response())
+    def speedup(self, base: Row, key: str = "seconds") -> Spread:
+        return ratios(base.per_response(key), self.per_response(key))
 
 
 class _Player:
@@ -98,23 +97,14 @@ class _Player:
         self._expected = 0.0
         self._left: list[int] = []  # tokens of responses that wait for an update to fill
 
-    async def play(self, index: int, parts: Prepared) -> Round:
+    async def play(self, index: int, tasks: Sequence[Task]) -> Round:
         before, cpu, begun = self._engine.stats(), time.process_time(), time.monotonic()
         batch = await self._collector.collect(
-            index, parts.order.batch(index), TrainingPoint(), self._expected, buffered=len(self._left)
+            index, tasks, TrainingPoint(), self._expected, buffered=len(self._left)
         )
-        seconds, cpu = time.monotonic() - begun, time.process_time() - cpu
+        seconds, cpu, after = time.monotonic() - begun, time.process_time() - cpu, self._engine.stats()
         self._expected = float(batch.stats.contexts)
-        return self._round(batch, seconds, cpu, before, self._engine.stats())
-
-    def _round(
-        self, batch: RolloutBatch, seconds: float, cpu: float, before: EngineStats, after: EngineStats
-    ) -> Round:
-        waiting = self._left + [len(sample.token_ids) for sample in batch.samples]
-        updates = min(self._updates, len(waiting) // self._batch_size)
-        trained = waiting[: updates * self._batch_size]
-        # After as many updates as the version rule allows, the rest is stale.
-        self._left = waiting[len(trained) :] if updates < self._updates else []
+        trained = self._train(batch)
         return Round(
             seconds=seconds,
             cpu=cpu,
@@ -130,16 +120,23 @@ class _Player:
             accepted=after.accepted_tokens - before.accepted_tokens,
         )
 
+    def _train(self, batch: RolloutBatch) -> list[int]:
+        """The tokens of each response that would now be trained on."""
+        waiting = self._left + [len(sample.token_ids) for sample in batch.samples]
+        updates = min(self._updates, len(waiting) // self._batch_size)
+        trained = waiting[: updates * self._batch_size]
+        # After as many updates as the version rule allows, the rest is stale.
+        self._left = waiting[len(trained) :] if updates < self._updates else []
+        return trained
 
-def measure(
-    recipe: str, overrides: Sequence[str], student: Path | None, rounds: int, told: Callable[[int, str], None]
-) -> list[Row]:
-    """Play `rounds` counted batches with every row; `told` hears of each one."""
+
+def measure(recipe: str, overrides: Sequence[str], student: Path | None, rounds: int, told: Told) -> list[Row]:
+    """Play `rounds` counted batches with every row."""
     return asyncio.run(_measure(recipe, overrides, student, rounds, told))
 
 
 async def _measure(
-    recipe: str, overrides: Sequence[str], student: Path | None, rounds: int, told: Callable[[int, str], None]
+    recipe: str, overrides: Sequence[str], student: Path | None, rounds: int, told: Told
 ) -> list[Row]:
     added: tuple[str, ...] = _OFF
     rows = [Row(name, added := (*added, *settings)) for name, settings in ROWS]
@@ -158,9 +155,10 @@ async def _measure(
             players.append(_Player(collector, engine, config))
         for index in range(rounds + 1):
             turn = list(zip(rows, players, strict=True))
-            for row, player in turn if index % 2 else turn[::-1]:
-                played = await player.play(index, parts)
-                told(index, row.name)
+            for place, (row, player) in enumerate(turn if index % 2 else turn[::-1], start=1):
+                played = await player.play(index, parts.order.batch(index))
+                done = index * len(rows) + place
+                told(done, (rounds + 1) * len(rows), row.name + ("" if index else " (warms up, not counted)"))
                 if index:
                     row.rounds.append(played)
     finally:
@@ -173,17 +171,16 @@ async def _measure(
 
 
 def to_json(rows: Sequence[Row]) -> dict[str, object]:
-    base = rows[0]
     return {
         "rows": [
             {
                 "name": row.name,
                 "settings": list(row.settings),
-                "seconds_per_trained_response": asdict(Spread.of(row.per_response())),
-                "speedup": asdict(row.speedups(base)),
-                "cpu_speedup": asdict(row.cpu_speedups(base)),
+                "seconds_per_trained_response": asdict(Spread.of(row.per_response("seconds"))),
+                "speedup": asdict(row.speedup(rows[0])),
+                "cpu_speedup": asdict(row.speedup(rows[0], "cpu")),
                 "tokens_generated_per_token_trained": row.waste,
-                "rounds": [asdict(round_) for round_ in row.rounds],
+                "rounds": [asdict(one) for one in row.rounds],
             }
             for row in rows
         ]

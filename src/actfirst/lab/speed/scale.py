@@ -12,11 +12,15 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.lab.speed.models import Size, random_engine
+from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig
+from actfirst.lab.speed.models import Size, random_weights
+from actfirst.lab.spread import Told
 from actfirst.rollout.together import together
+from actfirst.terminal.pictures import canvas
 
 _FAST = 8  # tokens of a fast action
 _VOCABULARY = 1024
@@ -39,8 +43,10 @@ AXES: dict[str, Callable[[Workload, int], Workload]] = {
     "turns": lambda load, factor: replace(load, turns=load.turns * factor),
     "history length": lambda load, factor: replace(load, history=load.history * factor),
     "response length": lambda load, factor: replace(load, response=load.response * factor),
-    "model width": lambda load, factor: replace(load, size=load.size.wider(factor)),
-    "model depth": lambda load, factor: replace(load, size=load.size.deeper(factor)),
+    "model width": lambda load, factor: replace(load, size=replace(load.size, heads=load.size.heads * factor)),
+    "model depth": lambda load, factor: replace(
+        load, size=replace(load.size, layers=load.size.layers * factor)
+    ),
 }
 
 
@@ -71,22 +77,18 @@ class Growth:
 
 
 def measure(
-    base: Workload,
-    axes: Sequence[str],
-    doublings: int,
-    repeats: int,
-    threads: int,
-    told: Callable[[str, int], None],
+    base: Workload, axes: Sequence[str], doublings: int, repeats: int, threads: int, told: Told
 ) -> list[Growth]:
     """Every axis in turn; the base is measured anew for each, so that each curve is of one piece."""
     factors = tuple(2**power for power in range(doublings + 1))
-    grown = []
+    done, grown = 0, []
     for axis in axes:
         best: dict[int, Cost] = {}
         for _ in range(repeats):
             for factor in factors:
                 cost = asyncio.run(run(AXES[axis](base, factor), threads))
-                told(axis, factor)
+                done += 1
+                told(done, len(axes) * repeats * len(factors), f"{axis} x{factor}")
                 if factor not in best or cost.cpu < best[factor].cpu:
                     best[factor] = cost
         grown.append(Growth(axis, factors, tuple(best[factor] for factor in factors)))
@@ -97,7 +99,8 @@ async def run(load: Workload, threads: int) -> Cost:
     """One rollout batch on a fresh engine."""
     longest = load.history + load.turns * load.pair + max(load.response, _FAST)
     options = EmbeddedOptions(max_concurrency=256, threads=threads)
-    engine = random_engine(load.size, _VOCABULARY, longest, options)
+    config = ModelConfig.from_dict(load.size.config(_VOCABULARY, longest))
+    engine = EmbeddedEngine(Checkpoint(config, frozenset(), None), random_weights(config), options)
     try:
         await engine.generate([1, 2, 3], Sampling(2, seed=0))  # the first call of torch is a slow one
         before = engine.stats()
@@ -130,3 +133,22 @@ async def _play(engine: EmbeddedEngine, load: Workload, task: int) -> None:
 
 def to_json(base: Workload, grown: Sequence[Growth]) -> dict[str, object]:
     return {"base": asdict(base), "axes": [{**asdict(g), "slopes": list(g.slopes)} for g in grown]}
+
+
+def draw_growth(grown: Sequence[Growth], path: Path) -> None:
+    """One line per axis in two panels; the dashed line doubles with what doubles."""
+    figure, panels = canvas(10.0, 4.2, columns=2)
+    for axes, title, base in zip(panels, ("CPU time", "memory of the engine"), ("cpu", "memory"), strict=True):
+        for growth in grown:
+            costs = [float(getattr(cost, base)) for cost in growth.costs]
+            axes.plot(growth.factors, [cost / costs[0] for cost in costs], marker="o", label=growth.axis)
+        factors = max(grown, key=lambda growth: len(growth.factors)).factors
+        axes.plot(factors, factors, color="#999999", linestyle="--", linewidth=1, label="in proportion")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(factors, [f"{factor}x" for factor in factors])
+        axes.yaxis.set_major_formatter("{x:g}x")
+        axes.set_title(title, fontsize=10, loc="left")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.savefig(path, dpi=150)

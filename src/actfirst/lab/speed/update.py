@@ -8,19 +8,18 @@ which are equally long. That both do the same is checked by the norm of the grad
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 from actfirst.errors import ConfigError
 from actfirst.lab.speed.models import Size, write_checkpoint
-from actfirst.lab.spread import Spread, ratios
+from actfirst.lab.spread import Spread, Told, ratios
 
-TRAINERS = ("actfirst", "trl")
 ANSWER = "answer: "
 
 
@@ -92,15 +91,12 @@ class _Child:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._stdin: IO[str] = self._process.stdin
-        self._stdout: IO[str] = self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
 
     def ask(self, word: str) -> dict[str, float]:
-        try:
+        with contextlib.suppress(BrokenPipeError):  # its last words say why
             self._stdin.write(f"{word}\n")
             self._stdin.flush()
-        except BrokenPipeError:
-            pass  # its last words say why
         # What libraries print on the way is not for us.
         for line in self._stdout:
             if line.startswith(ANSWER):
@@ -114,57 +110,46 @@ class _Child:
         self._process.wait(timeout=60)
 
 
-def compare(
-    job: Job, folder: Path, size: Size, steps: int, trl_python: str, told: Callable[[str, int], None]
-) -> Comparison:
-    """Write the model into `folder` if `job.model` is not there yet, and let both trainers take turns."""
+def compare(job: Job, size: Size, steps: int, trl_python: str, told: Told) -> Comparison:
+    """Write the model if `job.model` is not there yet, and let both trainers take turns."""
     if not (Path(job.model) / "config.json").is_file():
-        write_checkpoint(folder, size, job.vocabulary, 2 * (job.prompt + job.response))
-    children = [
-        _Child(trainer, job, trl_python if trainer == "trl" else sys.executable) for trainer in TRAINERS
-    ]
-    seconds: dict[str, list[float]] = {trainer: [] for trainer in TRAINERS}
-    cpu: dict[str, list[float]] = {trainer: [] for trainer in TRAINERS}
-    first: dict[str, dict[str, float]] = {}
+        write_checkpoint(Path(job.model), size.config(job.vocabulary, 2 * (job.prompt + job.response)))
+    children = [_Child("actfirst", job, sys.executable), _Child("trl", job, trl_python)]
+    answers: dict[str, list[dict[str, float]]] = {child.trainer: [] for child in children}
     try:
         for step in range(steps + 1):
-            for child in children if step % 2 else children[::-1]:
-                answer = child.ask("step")
-                told(child.trainer, step)
-                if step:  # the first one warms up
-                    seconds[child.trainer].append(answer["seconds"])
-                    cpu[child.trainer].append(answer["cpu"])
-                else:
-                    first[child.trainer] = answer
-        peaks = {child.trainer: child.ask("memory") for child in children}
+            for place, child in enumerate(children if step % 2 else children[::-1], start=1):
+                answers[child.trainer].append(child.ask("step"))
+                what = f"{child.trainer}, {job.precision}" + ("" if step else " (warms up, not counted)")
+                told(step * len(children) + place, (steps + 1) * len(children), what)
+        ours, trl = (_trained(answers[child.trainer], int(child.ask("memory")["memory"])) for child in children)
     finally:
         for child in children:
             child.close()
+    return Comparison(job, ours, trl)
 
-    def trained(trainer: str) -> Trained:
-        return Trained(
-            tuple(seconds[trainer]),
-            tuple(cpu[trainer]),
-            int(first[trainer]["tokens"]),
-            int(peaks[trainer]["memory"]),
-            first[trainer]["gradient"],
-        )
 
-    return Comparison(job, trained("actfirst"), trained("trl"))
+def _trained(answers: Sequence[dict[str, float]], memory: int) -> Trained:
+    first, *counted = answers
+    return Trained(
+        tuple(answer["seconds"] for answer in counted),
+        tuple(answer["cpu"] for answer in counted),
+        int(first["tokens"]),
+        memory,
+        first["gradient"],
+    )
 
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, object]:
+    def trainer(trained: Trained) -> dict[str, object]:
+        return {**asdict(trained), "tokens_per_second": asdict(trained.tokens_per_second)}
+
     return {
         "comparisons": [
             {
                 "job": asdict(found.job),
-                **{
-                    name: {
-                        **asdict(trained),
-                        "tokens_per_second": asdict(trained.tokens_per_second),
-                    }
-                    for name, trained in (("actfirst", found.ours), ("trl", found.trl))
-                },
+                "actfirst": trainer(found.ours),
+                "trl": trainer(found.trl),
                 "speedup": asdict(found.speedup),
                 "cpu_speedup": asdict(found.cpu_speedup),
                 "gradient_gap": found.gradient_gap,

@@ -13,14 +13,13 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from actfirst.lab.speed.update import ANSWER, Job
+from actfirst.models.plain import open_plain, plain_logprobs
 from actfirst.records import TurnSample
 
-Step = Callable[[], dict[str, float]]
 _LEARNING_RATE = 1e-5
 
 
@@ -33,33 +32,35 @@ def main() -> None:
     run(job)
 
 
-def _serve(step: Step) -> None:
-    """Answer until the input ends."""
-    ready = _held()
-    for line in sys.stdin:
-        if line.strip() == "step":
-            begun, used = time.perf_counter(), time.process_time()
-            answer = step()
-            answer |= {"seconds": time.perf_counter() - begun, "cpu": time.process_time() - used}
-        else:
-            answer = {"memory": float(_peak() - ready)}
-        _say(answer)
+class _Turns:
+    """The conversation with the parent, from the moment at which the trainer is ready."""
 
+    def __init__(self) -> None:
+        import psutil
 
-def _say(answer: dict[str, float]) -> None:
-    print(ANSWER + json.dumps(answer), flush=True)
+        self._ready = int(psutil.Process().memory_info().rss)
+        self._begun, self._used = 0.0, 0.0
+        self._took: dict[str, float] = {}
 
+    def wait(self) -> bool:
+        """Until the next step is asked for, and begin its time; False when the input ends."""
+        while line := sys.stdin.readline().strip():
+            if line == "step":
+                self._begun, self._used = time.perf_counter(), time.process_time()
+                return True
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            self._say({"memory": float(peak - self._ready)})
+        return False
 
-def _held() -> int:
-    """The memory of the process now, in bytes: model, optimiser, libraries."""
-    import psutil
+    def stop(self) -> None:
+        """The step is over."""
+        self._took = {"seconds": time.perf_counter() - self._begun, "cpu": time.process_time() - self._used}
 
-    return int(psutil.Process().memory_info().rss)
+    def answer(self, tokens: int, gradient: float) -> None:
+        self._say({"tokens": float(tokens), "gradient": gradient, **self._took})
 
-
-def _peak() -> int:
-    """The most memory the process ever had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    def _say(self, answer: dict[str, float]) -> None:
+        print(ANSWER + json.dumps(answer), flush=True)
 
 
 def sequences(job: Job) -> list[tuple[list[int], list[int]]]:
@@ -85,27 +86,19 @@ def _actfirst(job: Job) -> None:
         precision="bfloat16" if job.precision == "bfloat16" else "float32",
         threads=job.threads,
     )
-    learner = Learner(Path(job.model), settings)
-    samples = _samples(job)
-
-    def step() -> dict[str, float]:
+    learner, samples, turns = Learner(Path(job.model), settings), _samples(job), _Turns()
+    while turns.wait():
         done = learner.update(samples)
-        return {"tokens": float(done.tokens), "gradient": done.grad_norm}
-
-    _serve(step)
+        turns.stop()
+        turns.answer(done.tokens, done.grad_norm)
 
 
 def _samples(job: Job) -> list[TurnSample]:
     """The batch for the learner, behaviour log-probs from a plain forward pass of the model."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(job.model, dtype=torch.float32).eval()
+    model = open_plain(Path(job.model))
     made = []
     for number, (prompt, response) in enumerate(sequences(job)):
-        with torch.no_grad():
-            logits = model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
-        own = torch.log_softmax(logits, -1).gather(1, torch.tensor(response).unsqueeze(1)).squeeze(1)
+        own = plain_logprobs(model, prompt, response)
         made.append(
             TurnSample(
                 id=str(number),
@@ -115,7 +108,7 @@ def _samples(job: Job) -> list[TurnSample]:
                 prompt_ids=tuple(prompt),
                 token_ids=tuple(response),
                 mask=(1,) * len(response),
-                behaviour_logprobs=tuple(own.tolist()),
+                behaviour_logprobs=tuple(own),
                 advantages=(1.0,) * len(response),
                 version=0,
             )
@@ -142,29 +135,23 @@ def _trl(job: Job) -> None:
     model = AutoModelForCausalLM.from_pretrained(job.model, dtype=torch.float32)
     tokens = sum(len(prompt) + len(response) for prompt, response in rows)
 
-    class Turns(TrainerCallback):  # type: ignore[misc]
-        """Waits for a line before each step, and answers after it."""
-
-        ready = 0
+    class Steps(TrainerCallback):  # type: ignore[misc]
+        """Waits before each step until it is asked for, and answers after it."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            self.ready = _held()
+            self.turns = _Turns()
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            while (line := sys.stdin.readline().strip()) != "step":
-                if not line:
-                    control.should_training_stop = True
-                    raise EOFError
-                _say({"memory": float(_peak() - self.ready)})
-            self.begun, self.used = time.perf_counter(), time.process_time()
+            if not self.turns.wait():
+                control.should_training_stop = True
+                raise EOFError
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            self.turns.stop()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> Any:
             if logs and "grad_norm" in logs:
-                counted = {"gradient": float(logs["grad_norm"]), "tokens": float(tokens)}
-                _say(counted | {"seconds": self.seconds, "cpu": self.cpu})
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            self.seconds, self.cpu = time.perf_counter() - self.begun, time.process_time() - self.used
+                self.turns.answer(tokens, float(logs["grad_norm"]))
 
     with tempfile.TemporaryDirectory() as folder:
         config = SFTConfig(
@@ -187,7 +174,7 @@ def _trl(job: Job) -> None:
             dataset_kwargs={"skip_prepare_dataset": True},
         )
         trainer = SFTTrainer(
-            model, args=config, train_dataset=data, processing_class=_tokenizer(), callbacks=[Turns()]
+            model, args=config, train_dataset=data, processing_class=_tokenizer(), callbacks=[Steps()]
         )
         with contextlib.suppress(EOFError):
             trainer.train()

@@ -1,4 +1,4 @@
-"""How long new weights take: from the end of an update to the first token that was sampled with them.
+"""`actfirst bench sync`: how long new weights take, from the end of an update to the first token sampled with them.
 
 Random Qwen3 models of growing size, a real update, an idle engine. Whether the token really came from the new weights
 is checked against a plain transformers forward pass: an engine that kept a stale copy would show here.
@@ -7,39 +7,32 @@ is checked against a plain transformers forward pass: an engine that kept a stal
 from __future__ import annotations
 
 import asyncio
+import shutil
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.embedded.checkpoint import read_checkpoint
 from actfirst.errors import EngineError
+from actfirst.lab.speed.models import HEAD, Size, write_checkpoint
+from actfirst.lab.spread import Told
 from actfirst.models.folder import resolve_model
+from actfirst.models.plain import open_plain, plain_logprobs
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.training.parts import open_engine, quiet_libraries
 
 if TYPE_CHECKING:
     import torch
 
-    from actfirst.training.ray.learner import RayLearner
-
+SIZES = (Size(2, 4), Size(4, 6), Size(8, 8), Size(16, 10))
 _PROMPT = tuple(range(5, 69))
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A Qwen3 of this width and depth; other widths follow."""
-
-    width: int
-    layers: int
-
-
-SIZES = (Size(64, 4), Size(128, 6), Size(256, 8), Size(512, 10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +51,14 @@ class SyncTiming:
         return self.announce_seconds + self.token_seconds
 
 
-class UpdatingLearner(Protocol):
-    """What is measured needs this much of a learner."""
+@dataclass(frozen=True)
+class _Sides:
+    """A learner and an engine, wherever they are. `fetched` brings the weights into this process."""
 
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
-
-    def weights(self) -> Mapping[str, torch.Tensor]: ...
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        """The weights in this process, wherever they are."""
-        ...
-
-
-Told = Callable[[SyncTiming], None]
+    update: Callable[[Sequence[TurnSample]], Awaitable[UpdateStats]]
+    weights: Callable[[], Mapping[str, torch.Tensor]]
+    fetched: Callable[[], Awaitable[Mapping[str, torch.Tensor]]]
+    engine: Engine
 
 
 def measure(config: Config, sizes: Sequence[Size], repeats: int, scratch: Path, told: Told) -> list[SyncTiming]:
@@ -96,12 +84,14 @@ async def _measure(
     timings = []
     on_ray = config.runtime.kind == "ray"
     with _cluster(config) if on_ray else nullcontext():
-        for size in sizes:
-            folder = scratch / f"{size.width}x{size.layers}"
+        for number, size in enumerate(sizes, start=1):
+            folder = scratch / f"{size.heads}x{size.layers}"
             parameters = make_model(folder, size)
-            async with (_on_ray if on_ray else _locally)(config, folder) as (learner, engine):
-                timings.append(await _time(config, folder, parameters, learner, engine, repeats))
-            told(timings[-1])
+            async with (_on_ray if on_ray else _locally)(config, folder) as sides:
+                found = await _time(config, folder, parameters, sides, repeats)
+            timings.append(found)
+            what = f"{found.engine}, {found.runtime}, {parameters / 1e6:.1f} M: {found.seconds * 1e3:.0f} ms"
+            told(number, len(sizes), what)
     return timings
 
 
@@ -111,22 +101,20 @@ def _cluster(config: Config) -> AbstractContextManager[None]:
     return cluster(config.runtime, Demands.of(config))
 
 
-async def _time(
-    config: Config, folder: Path, parameters: int, learner: UpdatingLearner, engine: Engine, repeats: int
-) -> SyncTiming:
+async def _time(config: Config, folder: Path, parameters: int, sides: _Sides, repeats: int) -> SyncTiming:
     announced, sampled, errors = [], [], []
     for version in range(1, repeats + 2):
-        await learner.update([_sample()])
+        await sides.update([_sample()])
         begun = time.perf_counter()
-        await engine.load_weights(learner.weights(), version)
+        await sides.engine.load_weights(sides.weights(), version)
         middle = time.perf_counter()
-        completion = await engine.generate(_PROMPT, Sampling(1, seed=version))
+        completion = await sides.engine.generate(_PROMPT, Sampling(1, seed=version))
         ended = time.perf_counter()
         if completion.version != version:
             raise EngineError(
                 f"a token of version {completion.version} came after weights of version {version}"
             )
-        expected = _logprob(folder, await learner.here(), completion.token_ids[0])
+        expected = _logprob(folder, await sides.fetched(), completion.token_ids[0])
         errors.append(abs(expected - completion.logprobs[0]))
         if version > 1:  # the first time warms up
             announced.append(middle - begun)
@@ -147,46 +135,39 @@ async def _time(
 
 def make_model(folder: Path, size: Size) -> int:
     """A random model with the tokenizer of the pocket student; returns its number of parameters."""
-    import shutil
-
-    import torch
-    from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
-
     pocket = resolve_model("pocket:student", "models.student")
     folder.mkdir(parents=True, exist_ok=True)
     for path in pocket.iterdir():
         if path.name.startswith("tokenizer") or path.suffix == ".jinja":
             shutil.copyfile(path, folder / path.name)
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(AutoTokenizer.from_pretrained(str(pocket))),
-        hidden_size=size.width,
-        intermediate_size=3 * size.width,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.width // 32,
-        num_key_value_heads=max(1, size.width // 128),
-        head_dim=32,
-        max_position_embeddings=512,
-        tie_word_embeddings=True,
+    stated = size.config(read_checkpoint(pocket).config.vocab_size, 512)
+    width = size.heads * HEAD
+    return write_checkpoint(
+        folder, {**stated, "intermediate_size": 3 * width, "num_key_value_heads": max(1, width // 128)}
     )
-    model = Qwen3ForCausalLM(config)
-    model.save_pretrained(folder)
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 @asynccontextmanager
-async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
+async def _locally(config: Config, folder: Path) -> AsyncIterator[_Sides]:
     from actfirst.learning.update import Learner
 
     engine = open_engine(config.engine, folder)
+    learner = Learner(folder, config.learner)
+
+    async def update(samples: Sequence[TurnSample]) -> UpdateStats:
+        return await asyncio.to_thread(learner.update, samples)
+
+    async def fetched() -> Mapping[str, torch.Tensor]:
+        return learner.weights()
+
     try:
-        yield _InThisProcess(Learner(folder, config.learner)), engine
+        yield _Sides(update, learner.weights, fetched, engine)
     finally:
         await engine.close()
 
 
 @asynccontextmanager
-async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
+async def _on_ray(config: Config, folder: Path) -> AsyncIterator[_Sides]:
     from actfirst.training.ray.cluster import Demands
     from actfirst.training.ray.start import make_fleet, make_learner
 
@@ -194,63 +175,22 @@ async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingL
     learner = make_learner(config, folder)
     try:
         await asyncio.gather(engines.open(), learner.open(folder, None))
-        yield _OnRay(learner), engines
+        yield _Sides(learner.update, learner.weights, lambda: learner.weights().fetched(), engines)
         if learner.fallbacks:
             raise EngineError(
                 f"{learner.fallbacks} broadcasts failed and went through the object store, so this timed something "
-                f"else ({learner.first_fallback}); mend that, or set runtime.weight_sync=store"
+                f"else ({learner.first_fallback}); fix that, or set runtime.weight_sync=store"
             )
     finally:
         await engines.close()
         await learner.close()
 
 
-class _InThisProcess:
-    def __init__(self, learner: UpdatesHere) -> None:
-        self._learner = learner
-
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return await asyncio.to_thread(self._learner.update, samples)
-
-    def weights(self) -> Mapping[str, torch.Tensor]:
-        return self._learner.weights()
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        return self.weights()
-
-
-class _OnRay:
-    def __init__(self, learner: RayLearner) -> None:
-        self._learner = learner
-
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return await self._learner.update(samples)
-
-    def weights(self) -> Mapping[str, torch.Tensor]:
-        return self._learner.weights()
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        return await self._learner.weights().fetched()
-
-
-class UpdatesHere(Protocol):
-    """A `Learner`, whose module is loaded late."""
-
-    def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
-
-    def weights(self) -> Mapping[str, torch.Tensor]: ...
-
-
 def _logprob(folder: Path, weights: Mapping[str, torch.Tensor], token: int) -> float:
     """Of a token after the prompt, by transformers."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32)
+    model = open_plain(folder)
     model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=False)
-    with torch.inference_mode():
-        logits = model(torch.tensor([_PROMPT])).logits[0, -1]
-    return float(torch.log_softmax(logits, -1)[token])
+    return plain_logprobs(model, _PROMPT, [token])[0]
 
 
 def _sample() -> TurnSample:

@@ -6,46 +6,29 @@ one line at the end of this file.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from actfirst.cli import bench_envs, bench_speed, bench_sync
-from actfirst.cli.console import print_note, print_table, read_counts
-
-if TYPE_CHECKING:
-    from actfirst.lab.rollout.run import Timing
+from actfirst.cli.console import print_note, print_records, read_counts
+from actfirst.cli.lab import bench_envs, bench_speed
+from actfirst.cli.options import Model, Overrides
+from actfirst.cli.progress import progress
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
-
-
-@app.callback()
-def _group() -> None:
-    """Measure rollouts and environments, and store the results."""
-
-
-class Scale(StrEnum):
-    """Sizes of the rollout experiment."""
-
-    PAPER = "paper"
-    LAPTOP = "laptop"
-    TINY = "tiny"
+Scale = Literal["paper", "laptop", "tiny"]
+"""Sizes of the rollout experiment (`actfirst.lab.rollout.settings`)."""
 
 
 def rollout(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
-    ] = None,
+    overrides: Overrides = None,
     recipe: Annotated[str, typer.Option(help="Whose environment and engine.")] = "pocket",
-    model: Annotated[
-        str | None, typer.Option(help="A checkpoint folder or a run folder. Default: the recipe's student.")
-    ] = None,
+    model: Model = None,
     scale: Annotated[
         Scale, typer.Option(help="laptop: a quarter of the paper's lengths, one batch; tiny: a trial.")
-    ] = Scale.LAPTOP,
+    ] = "laptop",
     simulated: Annotated[
         bool, typer.Option("--simulated", help="On a simulated engine: no model, a stated latency model.")
     ] = False,
@@ -95,7 +78,7 @@ def rollout(
     from actfirst.lab.rollout.simulated import LatencyModel
     from actfirst.models.folder import find_model
 
-    sized = SCALES[scale.value]
+    sized = SCALES[scale]
     settings = replace(
         sized,
         fast_first=not fifo,
@@ -111,12 +94,14 @@ def rollout(
     if simulated:
         stated = LatencyModel(step_ms / 1e3, sequence_ms / 1e3, prompt_token_ms / 1e3)
         print_note(f"SIMULATED, not measured: {stated.describe()}")
-        simulate(stated, prompt_tokens, settings.one_batch(), path, _say)
+        with progress("points") as told:
+            simulate(stated, prompt_tokens, settings.one_batch(), path, told)
     else:
         engine = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
         config = resolve(recipe, [*engine, *(overrides or [])])
         student = model or config.models.student
-        measure(config, recipe, find_model(student, "--model"), student, settings, path, _say)
+        with progress("points") as told:
+            measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
     _show_rollout(path)
     print_note(f"result: {path}")
 
@@ -159,82 +144,64 @@ def quality(
     path = out or RESULTS / f"quality-{short_name(used)}.json"
     frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
 
-    def told(what: str, done: int, of: int) -> None:
-        if done == of or done % max(1, of // 5) == 0:
-            print_note(f"{what}: {done} of {of} trajectories")
-
-    measure(resolve(used, settings), used, frozen, Workload(tasks, seed), path, told)
+    with progress("trajectories") as told:
+        measure(
+            resolve(used, settings),
+            used,
+            frozen,
+            Workload(tasks, seed),
+            path,
+            lambda what, done, of: told(done, of, what),
+        )
     _show_quality(path)
     print_note(f"result: {path}")
 
 
-def _say(done: int, of: int, timing: Timing) -> None:
-    print_note(
-        f"{done} of {of}: {timing.full} tokens, cap {timing.cap}, {timing.turns} turns: {timing.speedup:.2f}x"
-    )
-
-
 def _show_rollout(path: Path) -> None:
-    from actfirst.lab.results import read_rollout
+    from actfirst.lab.rollout.result import read_rollout
 
     found = read_rollout(path)
-    rows = [
-        [
-            str(point.full),
-            str(point.cap),
-            str(point.turns),
-            f"{point.vanilla_mean:.3f}",
-            f"{point.actfirst_mean:.3f}",
-            f"{point.speedup:.2f}" + (f" ± {point.deviation:.2f}" if point.deviation is not None else ""),
-            f"{point.ideal:.2f}",
-            f"{point.bound_seconds:.3f}",
-            f"{point.attained:.0f} %",
-            f"{point.most:.2f}",
-            f"{point.over_bound:.2f}" if point.acted_first else "gave way",
-        ]
+    print_records(
+        {
+            "full tokens": str(point.full),
+            "cap": str(point.cap),
+            "turns": str(point.turns),
+            "vanilla (s)": f"{point.vanilla_mean:.3f}",
+            "actfirst (s)": f"{point.actfirst_mean:.3f}",
+            "speedup (SIMULATED)" if found.simulated else "speedup": f"{point.speedup:.2f}"
+            + (f" ± {point.deviation:.2f}" if point.deviation is not None else ""),
+            "ideal": f"{point.ideal:.2f}",
+            "least (s)": f"{point.bound_seconds:.3f}",
+            "attained": f"{point.attained:.0f} %",
+            "at most": f"{point.most:.2f}",
+            "over bound": f"{point.over_bound:.2f}" if point.acted_first else "gave way",
+        }
         for point in found.points
-    ]
-    title = "speedup (SIMULATED)" if found.simulated else "speedup"
-    heads = [
-        "full tokens",
-        "cap",
-        "turns",
-        "vanilla (s)",
-        "actfirst (s)",
-        title,
-        "ideal",
-        "least (s)",
-        "attained",
-        "at most",
-        "over bound",
-    ]
-    print_table(heads, rows)
+    )
 
 
 def _show_quality(path: Path) -> None:
     from actfirst.lab.results import read_quality
     from actfirst.methods.strategies import Strategy
 
-    rows = [
-        [
-            row.checkpoint,
-            Strategy(row.strategy).label,
-            "–" if row.repeat is None else f"{row.repeat:.1f}",
-            f"{row.per_100:.2f}",
-            f"{row.turns:.2f}",
-            f"{row.success:.1f}",
-            f"{row.valid:.1f}",
-        ]
+    print_records(
+        {
+            "checkpoint": row.checkpoint,
+            "strategy": Strategy(row.strategy).label,
+            "repeat (%)": "–" if row.repeat is None else f"{row.repeat:.1f}",
+            "successes per 100": f"{row.per_100:.2f}",
+            "turns": f"{row.turns:.2f}",
+            "SR (%)": f"{row.success:.1f}",
+            "valid (%)": f"{row.valid:.1f}",
+        }
         for row in read_quality(path).rows
-    ]
-    heads = ["checkpoint", "strategy", "repeat (%)", "successes per 100", "turns", "SR (%)", "valid (%)"]
-    print_table(heads, rows)
+    )
 
 
 app.command("rollout")(rollout)
 app.command("quality")(quality)
 app.command("envs")(bench_envs.envs)
-app.command("sync")(bench_sync.sync)
+app.command("sync")(bench_speed.sync)
 app.command("rollout-options")(bench_speed.rollout_options)
 app.command("scale")(bench_speed.scale)
 app.command("update")(bench_speed.update)

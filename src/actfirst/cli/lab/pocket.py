@@ -7,14 +7,10 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, print_table
+from actfirst.cli.console import print_note, print_records
+from actfirst.cli.options import Threads
 
 app = typer.Typer(help="The tiny models that ship with actfirst.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """The tiny models that ship with actfirst."""
 
 
 @app.command("build")
@@ -26,7 +22,7 @@ def build(
         bool,
         typer.Option("--quick", help="Go through every step in a minute or two; the models are of no use."),
     ] = False,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
+    threads: Threads = 2,
 ) -> None:
     """Train the pocket teacher and student from nothing and measure them. A stopped build is continued.
 
@@ -34,12 +30,11 @@ def build(
     actfirst pocket build --out /tmp/pocket_models
     actfirst train pocket models.student=/tmp/pocket_models/student models.teacher=/tmp/pocket_models/teacher
     """
-    from actfirst.lab.pocket_models.build import Plan
-    from actfirst.lab.pocket_models.build import build as build_models
-    from actfirst.lab.pocket_models.measure import COLUMNS, rows
+    from actfirst.lab.pocket_models.build import BuildPlan, build_models
+    from actfirst.lab.pocket_models.measure import success_records
 
-    result = build_models(out, Plan.quick() if quick else Plan(), print_note, threads=threads)
-    print_table(COLUMNS, rows(result["models"]))
+    result = build_models(out, BuildPlan.quick() if quick else BuildPlan(), print_note, threads=threads)
+    print_records(success_records(result["models"]))
     print_note(f"written to {out}")
 
 
@@ -50,7 +45,7 @@ def measure(
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks of each split (seen, unseen).")] = 120,
     seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 42 on.")] = 3,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
+    threads: Threads = 1,
 ) -> None:
     """Success by three ways of acting: reasoning first, directly, and guided by references.
 
@@ -58,8 +53,7 @@ def measure(
     actfirst pocket measure
     actfirst pocket measure runs/my-run
     """
-    from actfirst.lab.pocket_models.measure import COLUMNS, FIRST_TRY_COLUMNS, Scope, first_try_rows, rows
-    from actfirst.lab.pocket_models.measure import measure as measure_model
+    from actfirst.lab.pocket_models.measure import Scope, first_try_records, measure_model, success_records
     from actfirst.models.folder import find_model
 
     scope = Scope(tasks, tuple(range(42, 42 + seeds)), references=tasks // 2 or 1)
@@ -67,5 +61,5 @@ def measure(
     for name in model or ["pocket:student", "pocket:teacher"]:
         print_note(f"measuring {name}")
         measured[name] = measure_model(find_model(name, "model"), scope, threads)
-    print_table(COLUMNS, rows(measured))
-    print_table(FIRST_TRY_COLUMNS, first_try_rows(measured))
+    print_records(success_records(measured))
+    print_records(first_try_records(measured))

@@ -11,11 +11,12 @@ import torch
 from actfirst.config.load import resolve
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.errors import EngineError
-from actfirst.lab.bench_sync import Size, SyncTiming, growth, measure, to_json
+from actfirst.lab.speed.models import Size
+from actfirst.lab.speed.sync import SyncTiming, growth, measure, to_json
 from actfirst.models.shapes import shape_of
 
 CONFIG = resolve("pocket", ["learner.threads=1"])
-SIZES = (Size(32, 2), Size(64, 2))
+SIZES = (Size(1, 2), Size(2, 2))
 
 
 def timing(parameters: int, seconds: float) -> SyncTiming:
@@ -30,11 +31,11 @@ def test_growth_is_per_hundred_million_parameters_between_the_ends() -> None:
 
 
 def test_every_size_is_timed_and_checked_against_a_forward_pass(tmp_path: Path) -> None:
-    told: list[SyncTiming] = []
-    found = measure(CONFIG, SIZES, 1, tmp_path, told.append)
-    assert found == told
+    told: list[tuple[int, int]] = []
+    found = measure(CONFIG, SIZES, 1, tmp_path, lambda done, of, what: told.append((done, of)))
+    assert told == [(1, 2), (2, 2)]
     for size, line in zip(SIZES, found, strict=True):
-        shape = shape_of(str(tmp_path / f"{size.width}x{size.layers}"))
+        shape = shape_of(str(tmp_path / f"{size.heads}x{size.layers}"))
         assert shape is not None
         assert line.parameters == shape[1].parameters
         assert 0 < line.announce_seconds < line.seconds
@@ -54,4 +55,4 @@ def test_an_engine_that_keeps_old_weights_is_found_out(tmp_path: Path, monkeypat
     monkeypatch.setattr(EmbeddedEngine, "load_weights", stale)
     config = resolve("pocket", ["learner.threads=1", "learner.learning_rate=0.01"])
     with pytest.raises(EngineError, match="stale weights"):
-        measure(config, SIZES[:1], 2, tmp_path, lambda _: None)
+        measure(config, SIZES[:1], 2, tmp_path, lambda done, of, what: None)

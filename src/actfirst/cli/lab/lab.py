@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.bench import Scale
 from actfirst.cli.console import print_note
+from actfirst.cli.lab.bench import Scale
+from actfirst.cli.options import Overrides
 
 
 def lab(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
-    ] = None,
+    overrides: Overrides = None,
     methods: Annotated[
         str,
         typer.Option(
@@ -27,7 +26,7 @@ def lab(
     quality_tasks: Annotated[
         int, typer.Option(min=0, help="Tasks of the measurement of rollout quality; 0 for all.")
     ] = 100,
-    scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = Scale.LAPTOP,
+    scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = "laptop",
     out: Annotated[
         Path | None, typer.Option("--out", help="Where everything goes. Default: runs/lab-RECIPE.")
     ] = None,
@@ -55,7 +54,7 @@ def lab(
         seeds=seeds,
         out=out or Path("runs") / f"lab-{short_name(recipe)}",
         quality_tasks=quality_tasks,
-        scale=scale.value,
+        scale=scale,
     )
     try:
         failures = run_lab(plan, _say)

@@ -1,0 +1,247 @@
+"""`actfirst bench rollout-options | scale | update | sync`: what makes training fast (docs/speed.md)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from actfirst.cli.console import print_note, print_records, write_result
+from actfirst.cli.options import Model, ResultFile, Threads
+from actfirst.cli.progress import progress
+
+if TYPE_CHECKING:
+    from actfirst.lab.speed.options import Row
+    from actfirst.lab.speed.scale import Growth
+    from actfirst.lab.speed.sync import SyncTiming
+    from actfirst.lab.speed.update import Comparison
+
+
+class EngineKind(StrEnum):
+    """Engines that take weights."""
+
+    EMBEDDED = "embedded"
+    VLLM = "vllm"
+
+
+class RuntimeKind(StrEnum):
+    """Where learner and engine live."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+def rollout_options(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings of every row.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="Whose environment, models and limits.")] = "pocket",
+    model: Model = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Batches counted for each row.")] = 4,
+    json_file: ResultFile = None,
+) -> None:
+    """Play the same tasks with each option added in turn; seconds of rollout per response trained on.
+
+    \b
+    actfirst bench rollout-options
+    actfirst bench rollout-options --rounds 8 rollout.tasks_per_batch=8 --json options.json
+    """
+    from actfirst.lab.speed.options import measure, to_json
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
+
+    student = find_model(model, "--model") if model else None
+    with progress("batches") as told:
+        rows = measure(recipe, overrides or [], student, rounds, told)
+    _show_options(rows)
+    write_result(json_file, {**header("bench-rollout-options"), "recipe": recipe, **to_json(rows)})
+
+
+def scale(
+    axes: Annotated[list[str] | None, typer.Argument(help="What doubles. Default: everything.")] = None,
+    doublings: Annotated[int, typer.Option(min=1, help="How often it doubles.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each point; the best one counts.")] = 3,
+    threads: Threads = 1,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG file.")] = None,
+    json_file: ResultFile = None,
+) -> None:
+    """Time and memory of rollouts as tasks, turns, history, responses and the model double.
+
+    \b
+    actfirst bench scale --plot scale.png
+    actfirst bench scale "history length" --doublings 4
+    """
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.scale import AXES, Workload, draw_growth, measure, to_json
+    from actfirst.lab.stored import header
+
+    if unknown := [axis for axis in axes or () if axis not in AXES]:
+        raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")
+    base = Workload()
+    with progress("runs") as told:
+        grown = measure(base, axes or list(AXES), doublings, repeats, threads, told)
+    _show_scale(grown)
+    if plot is not None:
+        draw_growth(grown, plot)
+        print_note(f"curves: {plot}")
+    write_result(json_file, {**header("bench-scale"), **to_json(base, grown)})
+
+
+def update(
+    samples: Annotated[int, typer.Option(min=1, help="Sequences of a batch.")] = 32,
+    prompt: Annotated[int, typer.Option(min=2, help="Prompt tokens at most; at least half as many.")] = 320,
+    response: Annotated[int, typer.Option(min=1, help="Response tokens.")] = 64,
+    micro: Annotated[int, typer.Option(min=1, help="Sequences that TRL computes at once.")] = 8,
+    heads: Annotated[int, typer.Option(min=1, help="Width of the model, in heads of 32.")] = 3,
+    layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 3,
+    vocabulary: Annotated[int, typer.Option(min=2, help="Size of its vocabulary.")] = 1024,
+    model: Annotated[str | None, typer.Option(help="A checkpoint folder instead of a random model.")] = None,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 (autocast), or both with a comma.")
+    ] = "float32",
+    steps: Annotated[int, typer.Option(min=1, help="Counted steps of each trainer.")] = 5,
+    threads: Threads = 1,
+    trl_python: Annotated[
+        str, typer.Option(help="An interpreter that has TRL and actfirst; default: this one.")
+    ] = "",
+    json_file: ResultFile = None,
+) -> None:
+    """The update step against TRL's trainer on the same model and batch: tokens per second and peak memory.
+
+    TRL comes with the extra `bench`. The two trainers run in processes of their own and take turns.
+
+    \b
+    actfirst bench update --precision float32,bfloat16 --json update.json
+    actfirst bench update --vocabulary 65536 --trl-python other-venv/bin/python
+    """
+    import sys
+    import tempfile
+
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.models import Size
+    from actfirst.lab.speed.update import Job, compare, to_json
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
+
+    chosen = precision.split(",")
+    if unknown := [name for name in chosen if name not in ("float32", "bfloat16")]:
+        raise ConfigError(f"--precision {unknown[0]}: there are float32 and bfloat16")
+    found = []
+    with tempfile.TemporaryDirectory() as folder, progress("steps") as told:
+        place = str(find_model(model, "--model")) if model else folder
+        for name in chosen:
+            job = Job(place, vocabulary, samples, prompt, response, micro, name, threads)
+            found.append(compare(job, Size(heads, layers), steps, trl_python or sys.executable, told))
+    _show_update(found)
+    write_result(json_file, {**header("bench-update"), **to_json(found)})
+
+
+def sync(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the pocket recipe's.")
+    ] = None,
+    engine: Annotated[list[EngineKind] | None, typer.Option(help="May be repeated. Default: embedded.")] = None,
+    runtime: Annotated[list[RuntimeKind] | None, typer.Option(help="May be repeated. Default: local.")] = None,
+    sizes: Annotated[int, typer.Option(min=2, max=4, help="How many model sizes, from the smallest.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Updates that are timed at each size.")] = 5,
+    out: Annotated[Path, typer.Option("--out", help="The result file.")] = Path("runs/bench/sync.json"),
+) -> None:
+    """Time weight synchronisation for random models of growing size, and check that the new weights are in use.
+
+    \b
+    actfirst bench sync
+    actfirst bench sync --runtime local --runtime ray --sizes 4
+    actfirst bench sync --engine vllm engine.vllm.enforce_eager=true
+    actfirst bench sync --runtime ray runtime.rollout_engines=2 runtime.weight_sync=collective
+    """
+    from tempfile import TemporaryDirectory
+
+    from actfirst.config.load import resolve
+    from actfirst.lab.speed.sync import SIZES, growth, measure, to_json
+    from actfirst.lab.stored import store
+
+    combinations = [
+        resolve("pocket", [*(overrides or []), f"engine.kind={kind}", f"runtime.kind={where}"])
+        for kind in engine or [EngineKind.EMBEDDED]
+        for where in runtime or [RuntimeKind.LOCAL]
+    ]
+    timings: list[SyncTiming] = []
+    notes: list[str] = []
+    for config in combinations:
+        with TemporaryDirectory() as scratch, progress("sizes") as told:
+            found = measure(config, SIZES[:sizes], repeats, Path(scratch), told)
+        timings += found
+        notes.append(
+            f"{config.engine.kind} engine, {config.runtime.kind} runtime: "
+            f"{growth(found) * 1e3:.0f} ms for each further 100 million parameters"
+        )
+    _show_sync(timings)
+    for note in notes:
+        print(note)
+    store(out, "bench-sync", {"timings": to_json(timings)})
+    print_note(f"result: {out}")
+
+
+def _show_options(rows: list[Row]) -> None:
+    print_records(
+        {
+            "rollouts": row.name,
+            "s per trained response": f"{row.total('seconds') / max(1, row.total('trained')):.4f}",
+            "speedup": row.speedup(rows[0]).text(),
+            "by CPU time": row.speedup(rows[0], "cpu").text(),
+            "tokens/trained": f"{row.waste:.2f}",
+            **{key: f"{row.total(key):.0f}" for key in ("steps", "prefilled", "saved")},
+        }
+        for row in rows
+    )
+
+
+def _show_scale(grown: list[Growth]) -> None:
+    print_records(
+        {
+            "doubles": growth.axis if factor == 1 else "",
+            "times": f"x{factor}",
+            "seconds": f"{cost.seconds:.3f}",
+            "CPU seconds": f"{cost.cpu:.3f}",
+            "slope": "" if slope is None else f"{slope:.2f}",
+            "memory (MB)": f"{cost.memory / 1e6:.1f}",
+            "steps": str(cost.steps),
+            "prefilled": str(cost.prefilled),
+            "generated": str(cost.generated),
+        }
+        for growth in grown
+        for factor, cost, slope in zip(growth.factors, growth.costs, (None, *growth.slopes), strict=True)
+    )
+
+
+def _show_update(found: list[Comparison]) -> None:
+    print_records(
+        {
+            "precision": one.job.precision,
+            "trainer": name,
+            "tokens/s": trained.tokens_per_second.text(0),
+            "peak memory (MB)": f"{trained.memory / 1e6:.0f}",
+            "gradient norm": f"{trained.gradient:.6g}",
+            "speedup": one.speedup.text() if trained is one.ours else "",
+            "by CPU time": one.cpu_speedup.text() if trained is one.ours else "",
+        }
+        for one in found
+        for name, trained in (("TRL", one.trl), ("actfirst", one.ours))
+    )
+
+
+def _show_sync(timings: list[SyncTiming]) -> None:
+    print_records(
+        {
+            "engine": timing.engine,
+            "runtime": timing.runtime,
+            "parameters (M)": f"{timing.parameters / 1e6:.2f}",
+            "weights (ms)": f"{timing.announce_seconds * 1e3:.1f}",
+            "first token (ms)": f"{timing.token_seconds * 1e3:.1f}",
+            "in all (ms)": f"{timing.seconds * 1e3:.1f}",
+            "log-prob error": f"{timing.logprob_error:.1g}",
+        }
+        for timing in timings
+    )
