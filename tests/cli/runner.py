@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from actfirst.cli.main import main
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ import asyncio
 import pytest
 
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError, TaskError
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from tests.support.collecting import bench, perfect
+from tests.support.kinds import RULES
 from tests.support.toy_world import CorridorWorld
 
 WORLD = CorridorWorld()
 
 
 def evaluator() -> Evaluator:
-    return Evaluator(InlinePool(WORLD), RULES[WORLD.rules], WORLD.turn_limit, batch_tasks=3)
+    return Evaluator(InlinePool(WORLD), RULES["alfworld"], WORLD.turn_limit, batch_tasks=3)
 
 
 def test_every_task_once_per_seed_by_think_then_act() -> None:

@@ -9,17 +9,17 @@ from typing import ClassVar
 
 import pytest
 
-from actfirst.config.sections import PocketEnvironment
+from actfirst.environments.pocket.section import PocketSection
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ConfigError
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import STRATEGIES, Played, describe, play_all, summarise
+from actfirst.policy.render import read_templates
 from actfirst.records import ActionSource, Episode, Observation, Task, Turn, Verdict
 from actfirst.training.parts import Stage
 from tests.support.collecting import bench, corridor_tasks, perfect
 from tests.support.scripted import Request, Script
-from tests.support.toy_world import CorridorReferences, CorridorWorld
+from tests.support.toy_world import CORRIDOR, CorridorReferences, CorridorWorld
 
 
 def played(success: bool, turns: int, repeated: tuple[int, ...] | None = (), valid: int = 0) -> Played:
@@ -74,7 +74,7 @@ class TestStrategies:
     def play(self, strategy: str, script: Script) -> tuple[list[Played], list[int | None]]:
         world = CorridorWorld()
         made = bench("actfirst", script)
-        stage = Stage(world, InlinePool(world), RULES["alfworld"], PocketEnvironment())
+        stage = Stage(CORRIDOR, world, InlinePool(world), read_templates(CORRIDOR.prompts), PocketSection())
         told: list[None] = []
         result = asyncio.run(
             play_all(

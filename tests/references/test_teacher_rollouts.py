@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.errors import ReferenceStoreError
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.references.build.build import Import, Plan, build_store
@@ -17,8 +16,9 @@ from actfirst.references.build.coverage import coverage
 from actfirst.references.store import ReferenceStore
 from actfirst.training.teacher_rollouts import TeacherRollouts
 from tests.support.collecting import Bench, bench, perfect
+from tests.support.kinds import RULES
 from tests.support.scripted import Script
-from tests.support.toy_world import CorridorWorld
+from tests.support.toy_world import CORRIDOR, CorridorWorld
 
 WORLD = CorridorWorld()
 TASKS = WORLD.tasks("train")[:4]
@@ -26,7 +26,7 @@ TASKS = WORLD.tasks("train")[:4]
 
 def collect(path: Path, script: Script = perfect, count: int = 3, model: str = "teacher") -> Bench:
     made = bench("vanilla", script)
-    evaluator = Evaluator(InlinePool(WORLD), RULES[WORLD.rules], WORLD.turn_limit, batch_tasks=3)
+    evaluator = Evaluator(InlinePool(WORLD), RULES["alfworld"], WORLD.turn_limit, batch_tasks=3)
     rollouts = TeacherRollouts(evaluator, made.collector.policy, model, count, 42, path)
     asyncio.run(rollouts.collect(TASKS))
     return made
@@ -76,7 +76,7 @@ def test_a_rollout_whose_environment_failed_is_played_again_and_one_that_the_mod
 def test_rollouts_become_references(tmp_path: Path) -> None:
     path, store = tmp_path / "rollouts.jsonl", tmp_path / "store.jsonl"
     collect(path)
-    build_store(CorridorWorld, Plan((), (Import(path, "teacher:8b"),)), TASKS, store)
+    build_store(CORRIDOR, CorridorWorld, Plan((), (Import(path, "teacher:8b"),)), TASKS, store)
     found = coverage(ReferenceStore.open(store, WORLD))
     assert found.sources == {"teacher:8b": 4}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.config.sections import PoolSection
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool
-from actfirst.environments.rule_table import RULES
+from actfirst.environments.pool.pool import ProcessPool
 from actfirst.errors import EnvironmentFailure, WorkerLost
 from actfirst.evaluate.protocol import Evaluator
 from actfirst.methods.acting import Progress
@@ -18,6 +18,7 @@ from actfirst.records import Observation, Task
 from actfirst.rollout.attempts import MOST_LOSSES
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import Bench, bench, corridor_tasks, perfect
+from tests.support.kinds import RULES
 from tests.support.misbehaving import misbehaving
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
 
@@ -138,7 +139,7 @@ def test_an_environment_that_cannot_be_opened_is_a_failure_of_its_episode() -> N
 def test_an_evaluation_begins_failed_tasks_again_too() -> None:
     for retries, errors in ((0, 1), (1, 0)):
         world = _FlakyWorld(failures=[1])
-        evaluator = Evaluator(InlinePool(world), RULES[world.rules], 8, batch_tasks=2, retries=retries)
+        evaluator = Evaluator(InlinePool(world), RULES["alfworld"], 8, batch_tasks=2, retries=retries)
         policy = bench("vanilla", perfect).collector.policy
         evaluation = asyncio.run(evaluator.evaluate(policy, corridor_tasks(4), [1]))
         assert evaluation.errors == errors
@@ -148,7 +149,9 @@ def test_a_worker_that_crashes_is_survived_by_its_tasks(tmp_path: Path) -> None:
     """Two of four tasks lose their worker once; with one worker for all, so do their neighbours."""
 
     async def run() -> RolloutBatch:
-        pool = ProcessPool(misbehaving(tmp_path), PoolLimits(workers=1, per_worker=4, step_seconds=20))
+        pool = ProcessPool(
+            misbehaving(tmp_path), PoolSection(workers=1, environments_per_worker=4, step_seconds=20)
+        )
         collector = replace(bench("actfirst-no-id", perfect).collector, pool=pool, retries=4)
         tasks = [Task(f"corridor/{how}/3-000", "train", "rooms") for how in ("plain", "once-crash", "slow")]
         tasks.append(Task("corridor/once-raise/4-000", "train", "rooms"))

@@ -7,13 +7,12 @@ import io
 from rich.console import Console
 
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.methods.acting import EpisodeTools, Guided, Plan, Policy, Progress, ThinkThenAct
-from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.records import Episode
 from actfirst.rollout.episode import EpisodeKey, play
 from actfirst.terminal.narrate import Narrated, reasoning, show_end
 from tests.support.collecting import GENERATION, encoder, perfect
+from tests.support.kinds import RULES, TEMPLATE_SETS
 from tests.support.scripted import Request, Script, ScriptedEngine
 from tests.support.toy_world import CorridorReferences, CorridorWorld
 

@@ -12,7 +12,8 @@ from actfirst.cli.acts import Act, plan_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from actfirst.config.sections import Config, ReferencesSection
+    from actfirst.config.config import Config
+    from actfirst.config.sections import ReferencesSection
     from actfirst.records import Reference, Task
     from actfirst.training.parts import Stage
 

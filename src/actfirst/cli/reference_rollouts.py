@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from actfirst.cli.progress import progress
 
 if TYPE_CHECKING:
-    from actfirst.config.sections import Config
+    from actfirst.config.config import Config
     from actfirst.records import Task
     from actfirst.references.build.build import Import
 

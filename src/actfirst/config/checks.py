@@ -1,6 +1,6 @@
 """Rules that span several sections of a configuration, and the names that only other packages know.
 
-Rules inside one section stand in `models.py`.
+Rules inside one section stand with the section.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from actfirst.config.mistakes import NOT_GIVEN, Mistake, names, source_of
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
+from actfirst.config.mistakes import NOT_GIVEN, Mistake, source_of
+from actfirst.config.schema import names
+from actfirst.environments.registry import built_in_kinds, kind_of
+from actfirst.references.sources import BEST
 
 
 def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mistake]:
@@ -55,6 +58,11 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
                 "the learner and the teacher score the model's own distribution, so training responses must "
                 f"be sampled from it: must be {value:g}",
             )
+    own = kind_of(config.environment).sources.ways
+    ways = [BEST, *own, *(way for kind in built_in_kinds().values() for way in kind.sources.ways)]
+    if config.references.source not in ways:
+        remedy = f"must be one of {names(dict.fromkeys(ways))}"
+        refuse("references.source", config.references.source, remedy)
     if config.rollout.overlap and config.learner.max_version_lag == 0:
         refuse(
             "learner.max_version_lag",

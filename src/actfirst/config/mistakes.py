@@ -7,14 +7,15 @@ reported together: nobody should have to run a command five times to find five t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from actfirst.config.schema import KIND, Place, kinds, locate, suggest, wanted, wanted_item
+from actfirst.config.schema import KIND, Place, locate, names, suggest, wanted, wanted_item
+from actfirst.environments.registry import available
 from actfirst.errors import ConfigError
 
 NOT_GIVEN: Final = object()
@@ -42,9 +43,9 @@ def config_error(recipe: object, mistakes: Sequence[Mistake]) -> ConfigError:
     return ConfigError("\n".join([f"{head} in the configuration of {recipe}", *(f"  - {m}" for m in mistakes)]))
 
 
-def from_validation(error: ValidationError, origins: Mapping[str, str]) -> list[Mistake]:
-    """Pydantic's findings in our words. `origins` says which source set each dotted key."""
-    return [_mistake(finding, origins) for finding in error.errors(include_url=False)]
+def from_validation(error: ValidationError, values: object, origins: Mapping[str, str]) -> list[Mistake]:
+    """Pydantic's findings about the tables `values`, in our words. `origins` says which source set each dotted key."""
+    return [_mistake(finding, values, origins) for finding in error.errors(include_url=False)]
 
 
 def source_of(key: str, origins: Mapping[str, str]) -> str:
@@ -62,13 +63,8 @@ def show(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def names(values: Iterable[str]) -> str:
-    """Allowed names, quoted."""
-    return ", ".join(f'"{value}"' for value in values)
-
-
-def _mistake(finding: ErrorDetails, origins: Mapping[str, str]) -> Mistake:
-    place = locate(finding["loc"])
+def _mistake(finding: ErrorDetails, values: object, origins: Mapping[str, str]) -> Mistake:
+    place = locate(finding["loc"], values)
     source = source_of(place.key, origins)
     given: object = finding["input"]
     match finding["type"]:
@@ -78,14 +74,10 @@ def _mistake(finding: ErrorDetails, origins: Mapping[str, str]) -> Mistake:
             )
         case "missing":
             return _missing(place, source)
-        case "union_tag_invalid" | "union_tag_not_found" if place.field is not None and isinstance(
-            given, Mapping
-        ):
-            tag = given.get(KIND, NOT_GIVEN)
+        case "environment_name":
             key = f"{place.key}.{KIND}"
-            return Mistake(
-                key, tag, f"must be one of {names(kinds(place.field))}", source_of(key, origins) or source
-            )
+            tag = given.get(KIND, NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
+            return Mistake(key, tag, f"must be one of {names(available())}", source_of(key, origins) or source)
         case "value_error":
             return Mistake(place.key, NOT_GIVEN, str(finding["ctx"]["error"]), source)
         case _ if place.field is not None:

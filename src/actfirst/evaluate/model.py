@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from actfirst.evaluate.results import Evaluation
 from actfirst.methods.acting import Plan, ThinkThenAct

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from actfirst.environments.base import EnvironmentPool, World
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ConfigError
 from actfirst.evaluate.results import Evaluation, Outcome, summarise
 from actfirst.methods.acting import EpisodeTools, Plan, Policy, Progress, ThinkThenAct

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Engine, Sampling
 from actfirst.errors import EngineError
 from actfirst.models.folder import resolve_model

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from actfirst.config.sections import Config, MethodsSection
+from actfirst.config.config import Config
+from actfirst.config.sections import MethodsSection
 from actfirst.methods.acting import (
     BackToFront,
     Guided,

@@ -9,9 +9,7 @@ cut when the store is opened for more; a broken line anywhere else is an error t
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,11 +21,10 @@ from actfirst import __version__
 from actfirst.environments.base import World
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Reference, Task
-from actfirst.references.build.attempt import Attempt
 from actfirst.runs import files
+from actfirst.runs.lock import RunLock
 
 FORMAT = "actfirst-references-2"
-_ATTEMPT = TypeAdapter(Attempt)
 _ID = b'{"task_id":"'
 _FORMAT = b'{"format"'  # how a header begins
 _REFERENCE = b'"reference":{'  # JSON escapes quotes inside strings, so no text can look like this key
@@ -37,12 +34,33 @@ Configuration = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one task: a reference, or the reason why there is none. One line of a store.
+
+    `tried` holds the keys of the sources that were asked, so that a resumed build does not ask them again.
+    `candidates` counts their different action lists; `cut` the actions that shortening left out. `agreed` of
+    `replays` repetitions of the reference led to its very transitions. `reason` is empty where there is a reference.
+    """
+
+    task_id: str
+    split: str
+    kind: str
+    tried: tuple[str, ...]
+    candidates: int = 0
+    cut: int = 0
+    replays: int = 0
+    agreed: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    reference: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """For what a store was made. `tasks` counts the tasks of each split, in the largest world of all builds."""
 
     format: str
     world: str
-    rules: str
     fingerprint: str
     turn_limit: int
     tasks: dict[str, int]
@@ -54,7 +72,6 @@ class Header:
         return cls(
             format=FORMAT,
             world=world.name,
-            rules=world.rules,
             fingerprint=world.fingerprint,
             turn_limit=world.turn_limit,
             tasks={split: len(world.tasks(split)) for split in world.splits()},
@@ -71,6 +88,7 @@ class Header:
 
 
 _HEADER = TypeAdapter(Header)
+_ATTEMPT = TypeAdapter(Attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +180,7 @@ class ReferenceWriter:
         now = Header.of(world, configuration or {})
         with files.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(path)
+        self._lock = RunLock.take_file(path)
         try:
             self.store = self._begin(now)
         except BaseException:
@@ -176,15 +194,14 @@ class ReferenceWriter:
 
     def close(self) -> None:
         """Let others write. Calling it twice is allowed."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def _begin(self, now: Header) -> ReferenceStore:
         """Open the file for more. It is looked at only now that it is locked: until then another build may write."""
-        size, whole = files.size(self._path), files.whole_size(self._path)
+        size = files.size(self._path)
         if size:
             _check(self._path, now)  # before anything is cut: the file may be somebody's notes
+        whole = files.whole_size(self._path)
         if size > whole:
             files.cut(self._path, whole)
         if not whole:
@@ -258,23 +275,6 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise _unreadable(path, error) from error
 
 
-def _lock(path: Path) -> int:
-    """Held until it is closed; the kernel lets go of it when the process dies in whatever way."""
-    with files.writing(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise ReferenceStoreError(
-                f"another process is building {path}; wait for it, or write another file"
-            ) from None
-        except BaseException:
-            os.close(handle)
-            raise
-    return handle
-
-
 def _read_header(path: Path, line: bytes) -> Header:
     remedy = "build it again with `actfirst references build`"
     try:
@@ -311,4 +311,4 @@ def _parse(path: Path, number: int, line: bytes) -> Attempt:
 
 
 def _unreadable(path: Path, error: OSError) -> ReferenceStoreError:
-    return ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause")
+    return ReferenceStoreError(f"cannot read {path}: {error.strerror or error}")

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Final
 
 from actfirst.environments.base import EnvironmentPool
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, WorkerLost
 from actfirst.methods.acting import Actor
 from actfirst.records import Episode, Reference

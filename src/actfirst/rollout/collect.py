@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from actfirst.environments.base import EnvironmentPool
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.methods.acting import EpisodeTools, Policy, Probe, Progress, ThinkThenAct
 from actfirst.methods.table import Method, ResponseTiming

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actfirst.environments.base import AsyncEnvironment
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, EpisodeError, TaskError
 from actfirst.methods.acting import Actor, Ending, Move
 from actfirst.records import (

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from actfirst.environments.rule_table import RULES
 from actfirst.environments.rules import Carry, Transition
 from actfirst.environments.webshop.goals import Goal
 from actfirst.environments.webshop.oracle import best_purchase, oracle_candidates
@@ -17,6 +16,7 @@ from actfirst.environments.webshop.world import WebshopWorld, open_webshop
 from actfirst.references.build.replay import replay
 from tests.environments.webshop.published import ABSENT, present, published
 from tests.environments.webshop.shop import goal, product, words
+from tests.support.kinds import RULES
 
 SAMPLE = open_webshop(nouns="simple")
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.environments.findings import Check, Finding, State
 
 RUNS = Path("runs")
 _GIGABYTE = 1024**3
@@ -105,7 +105,7 @@ CHECKS = (
     Check("Python", python, "make a virtual environment with Python 3.11 or newer"),
     Check("torch", torch_build, _REINSTALL),
     Check("threads", threads, _REINSTALL),
-    Check("GPU", gpu, "mend the driver, or hide the GPU: export CUDA_VISIBLE_DEVICES="),
+    Check("GPU", gpu, "fix the driver, or hide the GPU: export CUDA_VISIBLE_DEVICES="),
     Check("memory", memory, _REINSTALL),
     Check("disk", disk, "work in a folder that exists"),
     Check("runs folder", runs_folder, "work in a folder that you may write"),

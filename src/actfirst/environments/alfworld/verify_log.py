@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actfirst.environments.alfworld.verify import GameReport
 from actfirst.errors import ConfigError
 from actfirst.runs.files import append_whole, cut, json_line, read_json_lines, whole_size
 
@@ -36,6 +35,12 @@ class Tally:
         self.failed += bool(line["error"])
         if line["differences"] or line["error"]:
             self.findings.append(dict(line))
+
+    def summary(self) -> str:
+        return (
+            f"{self.games} games, {self.steps} steps: {self.different} games differ, "
+            f"{self.failed} could not be compared"
+        )
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -82,8 +87,7 @@ class VerifyLog:
                 self.done.add(str(line["game"]))
                 self.tally.add(line)
 
-    def add(self, report: GameReport) -> None:
-        line = report.to_json()
+    def add(self, line: Mapping[str, object]) -> None:
         self.tally.add(line)
         if self._path is not None:
             append_whole(self._path, json_line(line))

@@ -6,8 +6,9 @@ Nor are `objects` (their aliases vary across resets), score and success, or any 
 
 from __future__ import annotations
 
-from actfirst.environments.normalize import normalize, normalize_scienceworld
+from actfirst.environments.normalize import normalize
 from actfirst.environments.rules import Carry, CheckResult, Reason, Transition
+from actfirst.environments.scienceworld.normalize import normalize_scienceworld
 from actfirst.records import Observation
 
 

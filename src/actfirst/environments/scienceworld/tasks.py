@@ -79,6 +79,12 @@ SPLITS = ("train", "eval")
 _LAST = 5  # variations of each type that are kept for evaluation
 
 
+def is_random(task: Task) -> bool:
+    """Whether the simulator leaves the course or the end of such a task to chance. Chance is pinned down here;
+    references of these tasks are replayed more often all the same, to prove it."""
+    return task.kind in CHANCE
+
+
 def split_variations(kind: str, split: str) -> range:
     """The variations of a task type that belong to a split."""
     count = VARIATIONS[kind]

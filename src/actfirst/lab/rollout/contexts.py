@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.lab.drawing import draw_tasks
 from actfirst.policy.history import fit
-from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, TurnContext
 from actfirst.training.parts import Stage
@@ -29,7 +28,7 @@ async def make_contexts(
     stage: Stage, encoder: PromptEncoder, config: Config, count: int, seed: int
 ) -> list[BenchContext]:
     """`count` contexts of training tasks, in proportion to task types."""
-    templates, limit = TEMPLATE_SETS[stage.world.rules], config.rollout.generation.prompt_limit
+    templates, limit = stage.templates, config.rollout.generation.prompt_limit
     contexts = []
     async with stage.pool.lease() as environment:
         for task in draw_tasks(stage.world.tasks("train"), count, seed):

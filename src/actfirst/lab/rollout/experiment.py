@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError
 from actfirst.lab import stored

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.environments.base import World
+from actfirst.environments.registry import Kind
+from actfirst.environments.solving import Care
 from actfirst.records import Task
-from actfirst.references.build.attempt import Attempt
-from actfirst.references.build.make import CARE, Care, Maker
-from actfirst.references.sources import open_sources
-from actfirst.references.store import Configuration, ReferenceWriter
+from actfirst.references.build.make import Maker
 from actfirst.references.build.workers import GivenUp, run_jobs
+from actfirst.references.sources import open_sources
+from actfirst.references.store import Attempt, Configuration, ReferenceWriter
 
 OpenWorld = Callable[[], World]
 """Opens the world that references are for; it travels to worker processes."""
@@ -56,14 +57,14 @@ class _Job:
 class _Making:
     """Makes the makers: one per process."""
 
+    kind: Kind
     open_world: OpenWorld
     plan: Plan
 
     def begin(self) -> _Made:
         world = self.open_world()
-        return _Made(
-            Maker(world, open_sources(world, self.plan.sources, _files(self.plan)), care_of(world, self.plan))
-        )
+        sources = open_sources(self.kind, world, self.plan.sources, _files(self.plan))
+        return _Made(Maker(self.kind, world, sources, self.plan.care or self.kind.sources.care))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class _Made:
 
 
 def build_store(
+    kind: Kind,
     open_world: OpenWorld,
     plan: Plan,
     tasks: Sequence[Task],
@@ -88,13 +90,13 @@ def build_store(
     """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known."""
     world = open_world()
     world.open().close()  # what is missing here would be missing for every task
-    keys = {source.key for source in open_sources(world, plan.sources, _files(plan))}
+    keys = {source.key for source in open_sources(kind, world, plan.sources, _files(plan))}
     writer = ReferenceWriter(path, world, configuration)
     try:
         jobs = [job for task in tasks if (job := _job(task, writer.store.attempt(task.id), keys, plan.again))]
         done = len(tasks) - len(jobs)
         on_task(done, len(tasks), None)
-        for job, outcome in run_jobs(jobs, _Making(open_world, plan), plan.workers, plan.seconds):
+        for job, outcome in run_jobs(jobs, _Making(kind, open_world, plan), plan.workers, plan.seconds):
             attempt = _given_up(job, outcome) if isinstance(outcome, GivenUp) else outcome
             if attempt != job.before:
                 writer.add(attempt)
@@ -102,11 +104,6 @@ def build_store(
             on_task(done, len(tasks), attempt)
     finally:
         writer.close()
-
-
-def care_of(world: World, plan: Plan) -> Care:
-    """How much is done for each task of a world."""
-    return plan.care or CARE.get(world.rules, Care())
 
 
 def _job(task: Task, before: Attempt | None, keys: set[str], again: bool) -> _Job | None:

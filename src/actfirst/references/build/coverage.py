@@ -8,8 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from actfirst.references.build.attempt import Attempt
-from actfirst.references.store import ReferenceStore
+from actfirst.references.store import Attempt, ReferenceStore
 
 _SUCCESS = 99.999  # paper, appendix "Evaluation Metrics"
 _NUMBER = re.compile(r"\d+")

@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
 from actfirst.learning.checkpoint import load, prune, save
 from actfirst.learning.rng import restore_rng
