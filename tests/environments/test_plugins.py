@@ -25,7 +25,7 @@ from actfirst.errors import ConfigError, EnvironmentFailure
 from actfirst.methods.acting import Progress
 from actfirst.policy.render import render
 from actfirst.records import Mode, TurnContext
-from actfirst.references.build.make import Maker
+from actfirst.references.build.make import Job, Maker
 from actfirst.references.sources import open_sources
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.runs.run_folder import read_episodes
@@ -170,7 +170,7 @@ class TestEverythingItsOwn:
         context = TurnContext("climb", (), seen, 1)
         assert render(stage.templates, Mode.FULL, context, 0) == f"Climb: {seen.text} ['go up']"
         made = Maker(stage.kind, stage.world, open_sources(stage.kind, stage.world, ["best"], []), Care())
-        reference = made.attempt(task).reference
+        reference = made.work(Job(task)).reference
         assert reference is not None
         assert [step.action for step in reference.steps] == ["go up", "go up", "take key"]
         assert reference.source == "straight-up"

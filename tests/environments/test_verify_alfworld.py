@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -123,7 +124,7 @@ class TestTheLog:
     VERSIONS: ClassVar[dict[str, str]] = {"native": "abc", "alfworld": "0.4.2", "textworld": "1.7.0"}
 
     def report(self, game: str, error: str = "") -> dict[str, object]:
-        return GameReport(game, 10, (), 0.001, 0.5, error).to_json()
+        return asdict(GameReport(game, 10, (), 0.001, 0.5, error))
 
     def test_what_is_done_is_not_played_again(self, tmp_path: Path) -> None:
         log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
@@ -133,18 +134,18 @@ class TestTheLog:
             file.write('{"game": "c", "st')  # killed while it wrote
         again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         assert again.done == {"a", "b"}
-        assert (again.tally.games, again.tally.steps, again.tally.equal) == (2, 20, True)
+        assert again.verdict().summary.startswith("2 games, 20 steps: 0 games differ")
         again.add(self.report("c"))
         assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).done == {"a", "b", "c"}
 
     def test_a_game_that_could_not_be_compared_is_played_again(self, tmp_path: Path) -> None:
         log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         log.add(self.report("a", "EnvironmentFailure: it hung"))
-        assert not log.tally.equal
+        assert not log.verdict().equal
         again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
-        assert (again.done, again.tally.failed) == (set(), 0)
+        assert (again.done, again.verdict().details["games_not_compared"]) == (set(), 0)
         again.add(self.report("a"))
-        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).tally.equal
+        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).verdict().equal
 
     def test_other_settings_are_refused(self, tmp_path: Path) -> None:
         VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)

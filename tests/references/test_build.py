@@ -17,10 +17,11 @@ from actfirst.environments.pocket.world import PocketWorld
 from actfirst.environments.solving import ReferenceSources
 from actfirst.errors import ConfigError, ReferenceStoreError
 from actfirst.records import ReferenceStep, Task
-from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.build.verify import Verified, summarise, verify_store
 from actfirst.references.live import LiveReferences
+from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore, ReferenceWriter
 from tests.environments.published import ABSENT, ARCHIVE, unpacked
 from tests.references.worlds import WEATHER, CursedWorld, WeatherWorld

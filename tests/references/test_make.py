@@ -11,7 +11,7 @@ from actfirst.environments.registry import find_kind
 from actfirst.environments.solving import Budget, Care
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.references.build.make import Maker
+from actfirst.references.build.make import Job, Maker
 from actfirst.references.build.replay import replay
 from actfirst.references.store import Attempt
 from tests.references.worlds import WEATHER, BreakingWorld, WeatherWorld, Written, tasks
@@ -30,7 +30,9 @@ def attempt(
     key: str = "written",
 ) -> Attempt:
     kind = WEATHER if isinstance(world, WeatherWorld) else CORRIDOR
-    return Maker(kind, world or CorridorWorld(), [Written(lists, key)], care or Care()).attempt(ROOMS3, before)
+    return Maker(kind, world or CorridorWorld(), [Written(lists, key)], care or Care()).work(
+        Job(ROOMS3, before)
+    )
 
 
 def actions(made: Attempt) -> tuple[str, ...]:
@@ -68,9 +70,9 @@ def test_a_source_that_refuses_is_a_reason_and_does_not_stop_the_others() -> Non
             raise EnvironmentFailure("no gold path here")
 
     refusing = Refusing((), "gold")
-    alone = Maker(CORRIDOR, CorridorWorld(), [refusing], Care()).attempt(ROOMS3)
+    alone = Maker(CORRIDOR, CorridorWorld(), [refusing], Care()).work(Job(ROOMS3))
     assert (alone.reason, alone.tried) == ("gold: no gold path here", ("gold",))
-    helped = Maker(CORRIDOR, CorridorWorld(), [refusing, Written((SHORT,))], Care()).attempt(ROOMS3)
+    helped = Maker(CORRIDOR, CorridorWorld(), [refusing, Written((SHORT,))], Care()).work(Job(ROOMS3))
     assert actions(helped) == SHORT
 
 
@@ -146,7 +148,7 @@ def test_other_wordings_of_public_demonstrations(name: str, written: str, listed
 def test_a_scienceworld_reference_keeps_what_its_check_compares() -> None:
     """Appendix "Transition Consistency Checks": the full admissible list and the objects are never compared."""
     kind = replace(CORRIDOR, sources=replace(find_kind("scienceworld").sources, rehearse=None))
-    bare = Maker(kind, CorridorWorld(), [Written((SHORT,))], Care()).attempt(ROOMS3).reference
+    bare = Maker(kind, CorridorWorld(), [Written((SHORT,))], Care()).work(Job(ROOMS3)).reference
     assert bare is not None
     assert bare.initial.admissible == ()
     assert all(step.observation.admissible == () and step.observation.text for step in bare.steps)
@@ -165,8 +167,8 @@ def test_a_candidate_ends_where_its_best_score_was_reached() -> None:
         def open(self) -> CorridorEnvironment:
             return Scored()
 
-    made = Maker(CORRIDOR, ScoredWorld(), [Written((("go east", "go east", "go west"),))], Care()).attempt(
-        ROOMS3
+    made = Maker(CORRIDOR, ScoredWorld(), [Written((("go east", "go east", "go west"),))], Care()).work(
+        Job(ROOMS3)
     )
     assert actions(made) == ("go east",)
     assert made.reference is not None

@@ -11,8 +11,9 @@ import pytest
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.errors import ReferenceStoreError
 from actfirst.evaluate.protocol import Evaluator
-from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
+from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore
 from actfirst.training.teacher_rollouts import TeacherRollouts
 from tests.support.collecting import Bench, bench, perfect

@@ -9,11 +9,11 @@ from pathlib import Path
 from actfirst.environments.solving import Care
 from actfirst.environments.webshop.kind import KIND
 from actfirst.environments.webshop.world import open_webshop
-from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
-from actfirst.references.build.make import Maker
+from actfirst.references.build.make import Job, Maker
 from actfirst.references.build.verify import verify_store
-from actfirst.references.sources import open_sources
+from actfirst.references.sources import Import, open_sources
 from actfirst.references.store import ReferenceStore
 from tests.references.worlds import Written
 
@@ -47,7 +47,7 @@ def test_a_higher_score_beats_fewer_actions() -> None:
     solved = {task: next(iter(oracle.candidates(task, ""))).actions for task in TASKS}
     task, full = next((task, actions) for task, actions in solved.items() if len(actions) > 3)
     hasty = (*full[:2], full[-1])  # buys without choosing options
-    made = Maker(KIND, WORLD, [Written((hasty, full))], Care()).attempt(task)
+    made = Maker(KIND, WORLD, [Written((hasty, full))], Care()).work(Job(task))
     assert made.reference is not None
     assert tuple(step.action for step in made.reference.steps) == full
     assert made.reference.steps[-1].observation.done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +53,7 @@ def verify(
     continued with others. docs/environments.md has examples.
     """
     from actfirst.config.load import resolve
-    from actfirst.environments.comparing import Verification
+    from actfirst.environments.comparing import Told, Verification
     from actfirst.environments.registry import built_in_kinds, find_kind
     from actfirst.errors import ConfigError
 
@@ -77,24 +76,8 @@ def verify(
         log=log,
     )
     with progress("games") as told:
-        verdict = comparing.verify(asked, _Told(told))
-    print(verdict.summary())
-    write_result(json_file, verdict.to_json())
+        verdict = comparing.verify(asked, Told(print_note, print, lambda done, of: told(done, of, "")))
+    print(verdict.summary)
+    write_result(json_file, verdict.details)
     if not verdict.equal:
         raise typer.Exit(1)
-
-
-class _Told:
-    """Differences are results; everything else is said beside them."""
-
-    def __init__(self, told: Callable[[int, int, str], None]) -> None:
-        self._told = told
-
-    def note(self, text: str) -> None:
-        print_note(text)
-
-    def difference(self, text: str) -> None:
-        print(text)
-
-    def progress(self, done: int, of: int) -> None:
-        self._told(done, of, "")

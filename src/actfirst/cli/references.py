@@ -88,8 +88,9 @@ def build(
 
     from actfirst.config.load import resolve
     from actfirst.environments.registry import kind_of, open_world
-    from actfirst.references.build.build import Import, Plan, build_store
+    from actfirst.references.build.build import Plan, build_store
     from actfirst.references.build.coverage import coverage
+    from actfirst.references.sources import Import
     from actfirst.references.store import ReferenceStore
 
     started = Effort.now()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actfirst.records import Observation, Task
 
@@ -57,25 +57,22 @@ class Verification:
     log: Path | None = None
 
 
-class Told(Protocol):
-    """Who is told how a verification is getting on."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Who is told how a verification is getting on: of what is worth knowing, of differences, and of games done."""
 
-    def note(self, text: str) -> None: ...
-
-    def difference(self, text: str) -> None: ...
-
-    def progress(self, done: int, of: int) -> None: ...
+    note: Callable[[str], None]
+    difference: Callable[[str], None]
+    progress: Callable[[int, int], None]
 
 
-class Verdict(Protocol):
-    """What came of a verification."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a verification: whether the engines are equal, in one line and in detail."""
 
-    @property
-    def equal(self) -> bool: ...
-
-    def summary(self) -> str: ...
-
-    def to_json(self) -> Mapping[str, object]: ...
+    equal: bool
+    summary: str
+    details: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

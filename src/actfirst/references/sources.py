@@ -105,8 +105,16 @@ class ImportedSource:
         return self._comparable(_LABEL.sub("", collapse(fold(text)))).rstrip(". ")
 
 
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A file of demonstrations, and what references made from it say of their source (empty: the file's name)."""
+
+    path: Path
+    label: str = ""
+
+
 def open_sources(
-    kind: Kind, world: World, names: Sequence[str], imports: Sequence[tuple[Path, str]]
+    kind: Kind, world: World, names: Sequence[str], imports: Sequence[Import] = ()
 ) -> list[CandidateSource]:
     """The named sources (BEST: all of the world's own), then files of demonstrations with their labels."""
     ways = kind.sources.ways
@@ -118,7 +126,7 @@ def open_sources(
         raise ConfigError(f"{world.name} has no source of references called {unknown[0]!r}; {has}")
     chosen = dict.fromkeys(name for given in names for name in (ways if given == BEST else [given]))
     every_task = [task for split in world.splits() for task in world.tasks(split)] if imports else []
-    files = [ImportedSource(path, every_task, label, kind.sources.instruction) for path, label in imports]
+    files = [ImportedSource(one.path, every_task, one.label, kind.sources.instruction) for one in imports]
     return [*(OwnSource(name, ways[name], world) for name in chosen), *files]
 
 

@@ -2,8 +2,8 @@
 
 The header names the world, its fingerprint and its configuration in words; a file of anything else is refused, and
 never touched. Every further line is an `Attempt`; the last line of a task counts. A build that knows of more tasks than
-the header does appends a header of its own; the last one counts. Opening reads the file once to learn where each
-task's line is; a line is parsed when its task is asked for. A line that a kill left half-written is not read, and is
+the header does appends a header of its own; the last one counts. Opening reads the lines of all tasks; a line is parsed
+when its task is asked for. A line that a kill left half-written is not read, and is
 cut when the store is opened for more; a broken line anywhere else is an error that names it.
 """
 
@@ -92,52 +92,50 @@ _ATTEMPT = TypeAdapter(Attempt)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Line:
     number: int
-    offset: int
-    length: int
+    text: bytes
     covered: bool
 
 
 class ReferenceStore:
     """All attempts of a file, by task; each is read when it is asked for."""
 
-    def __init__(self, path: Path, header: Header, places: dict[str, _Place]) -> None:
+    def __init__(self, path: Path, header: Header, lines: dict[str, _Line]) -> None:
         self.path = path
         self.header = header
-        self._places = places
+        self._lines = lines
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Open a store whatever it was made for, to look at it."""
-        lines = _lines(path)
-        _, first = next(lines, (0, b""))
-        header, places = _read_header(path, first), {}
-        for number, (offset, line) in enumerate(lines, start=2):
-            if line.startswith(_FORMAT):
-                header = _read_header(path, line)
+        texts = _texts(path)
+        header, lines = _read_header(path, next(texts, b"")), {}
+        for number, text in enumerate(texts, start=2):
+            if text.startswith(_FORMAT):
+                header = _read_header(path, text)
                 continue
-            task_id, covered = _glance(path, number, line)
-            places[task_id] = _Place(number, offset, len(line), covered)
-        return cls(path, header, places)
+            task_id, covered = _glance(path, number, text)
+            lines[task_id] = _Line(number, text, covered)
+        return cls(path, header, lines)
 
     @classmethod
     def open(cls, path: Path, world: World, configuration: Configuration | None = None) -> Self:
         """Open a store that was made for `world` as it is configured now."""
-        check_header(path, world, configuration or {})
+        _check(path, Header.of(world, configuration or {}))
         return cls.read(path)
 
     def __len__(self) -> int:
         """How many tasks have a reference."""
-        return sum(place.covered for place in self._places.values())
+        return sum(line.covered for line in self._lines.values())
 
     def task_ids(self) -> list[str]:
         """Every task that was attempted."""
-        return list(self._places)
+        return list(self._lines)
 
     def covers(self, task: Task) -> bool:
         """Whether the task has a reference; answered without reading it."""
-        return task.id in self._places and self._places[task.id].covered
+        return task.id in self._lines and self._lines[task.id].covered
 
     def get(self, task: Task) -> Reference | None:
         attempt = self.attempt(task.id) if self.covers(task) else None
@@ -145,31 +143,18 @@ class ReferenceStore:
 
     def attempt(self, task_id: str) -> Attempt | None:
         """The latest attempt at a task; None if there was none."""
-        place = self._places.get(task_id)
-        if place is None:
-            return None
-        try:
-            with self.path.open("rb") as file:
-                file.seek(place.offset)
-                line = file.read(place.length)
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
-        attempt = _parse(self.path, place.number, line)
-        if attempt.task_id != task_id:
-            raise ReferenceStoreError(f"{self.path} was rewritten while it was in use; start again")
-        return attempt
+        line = self._lines.get(task_id)
+        return None if line is None else _parse(self.path, line.number, line.text)
 
     def attempts(self) -> Iterator[Attempt]:
         """The latest attempt at every task, one at a time."""
-        for task_id in self._places:
-            attempt = self.attempt(task_id)
-            assert attempt is not None
-            yield attempt
+        for line in self._lines.values():
+            yield _parse(self.path, line.number, line.text)
 
-    def added(self, task_id: str, offset: int, length: int, covered: bool) -> None:
+    def added(self, attempt: Attempt, text: bytes) -> None:
         """Told by the writer of every line that it appends."""
-        last = max((place.number for place in self._places.values()), default=1)
-        self._places[task_id] = _Place(last + 1, offset, length, covered)
+        last = max((line.number for line in self._lines.values()), default=1)
+        self._lines[attempt.task_id] = _Line(last + 1, text, attempt.reference is not None)
 
 
 class ReferenceWriter:
@@ -188,9 +173,9 @@ class ReferenceWriter:
             raise
 
     def add(self, attempt: Attempt) -> None:
-        offset = files.size(self._path)
-        line = self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
-        self.store.added(attempt.task_id, offset, len(line), attempt.reference is not None)
+        self.store.added(
+            attempt, self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
+        )
 
     def close(self) -> None:
         """Let others write. Calling it twice is allowed."""
@@ -219,14 +204,9 @@ class ReferenceWriter:
         return line.encode()
 
 
-def check_header(path: Path, world: World, configuration: Configuration) -> None:
-    """Refuse a file that was not made for `world` as it is configured now, saying what differs."""
-    _check(path, Header.of(world, configuration))
-
-
 def _check(path: Path, now: Header) -> None:
-    _, first = next(_lines(path), (0, b""))
-    made = _read_header(path, first)
+    """Refuse a file that was not made for the world as it is configured now, saying what differs."""
+    made = _read_header(path, next(_texts(path), b""))
     if (made.world, made.fingerprint) == (now.world, now.fingerprint):
         return
     raise ReferenceStoreError(
@@ -260,19 +240,16 @@ def _differences(made: Header, now: Header) -> str:
     return f"its settings are the same, but the files or the simulator behind them have changed{version}"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file with their offsets. The first is given even without its end."""
+def _texts(path: Path) -> Iterator[bytes]:
+    """The whole lines of a file. The first is given even without its end."""
+    if not path.is_file():
+        raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
     try:
-        if not path.is_file():
-            raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
-        offset = 0
         with path.open("rb") as file:
-            for line in file:
-                if offset == 0 or line.endswith(b"\n"):
-                    yield offset, line
-                offset += len(line)
+            yield file.readline()
+            yield from (line for line in file if line.endswith(b"\n"))
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _read_header(path: Path, line: bytes) -> Header:
@@ -308,7 +285,3 @@ def _parse(path: Path, number: int, line: bytes) -> Attempt:
             f"{path}, line {number} is broken at {where}: {error.errors()[0]['msg']}; delete the line and run "
             "`actfirst references build` again: it adds what is missing"
         ) from error
-
-
-def _unreadable(path: Path, error: OSError) -> ReferenceStoreError:
-    return ReferenceStoreError(f"cannot read {path}: {error.strerror or error}")

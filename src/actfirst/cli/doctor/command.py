@@ -23,6 +23,8 @@ def doctor(
 
     Ends with exit code 1 only if something that `actfirst train pocket` needs is broken.
     """
+    from dataclasses import asdict
+
     from rich.console import Console
     from rich.text import Text
 
@@ -47,6 +49,6 @@ def doctor(
         if broken
         else Text("\neverything that `actfirst train pocket` needs works", "bold green")
     )
-    write_result(json_file, {"ok": not broken, "findings": [finding.to_json() for finding in findings]})
+    write_result(json_file, {"ok": not broken, "findings": [asdict(finding) for finding in findings]})
     if broken:
         raise typer.Exit(1)

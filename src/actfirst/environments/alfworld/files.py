@@ -9,13 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-from actfirst.environments.alfworld.environment import TURN_LIMIT, GameEnvironment
-from actfirst.environments.alfworld.game import load_game
+from actfirst.environments.alfworld.environment import TURN_LIMIT
 from actfirst.environments.alfworld.kind import KIND
 from actfirst.environments.alfworld.section import AlfworldSection
-from actfirst.environments.alfworld.textworld_engine import TextworldEnvironment, require_textworld
-from actfirst.environments.alfworld.world import GAME
-from actfirst.environments.base import Environment, EnvironmentSection
+from actfirst.environments.alfworld.textworld_engine import require_textworld
+from actfirst.environments.alfworld.world import GAME, AlfworldWorld
+from actfirst.environments.base import EnvironmentSection
 from actfirst.environments.comparing import Contestant
 from actfirst.environments.pocket.section import PocketSection
 from actfirst.environments.pocket.world import PocketWorld
@@ -27,17 +26,13 @@ EngineName = Literal["native", "textworld"]
 SPLIT = "games"
 
 
-class GameFiles:
+class GameFiles(AlfworldWorld):
     """Every `game.tw-pddl` below a folder; a task's id is the path of its game's folder."""
-
-    name = "alfworld"
-    turn_limit = TURN_LIMIT
 
     def __init__(self, folder: Path, engine: EngineName) -> None:
         if engine == "textworld":
             require_textworld()
-        self.folder = folder
-        self.engine = engine
+        self.folder, self.engine, self.turn_limit = folder, engine, TURN_LIMIT
         self.fingerprint = f"game files in {folder}"
 
     def splits(self) -> Sequence[str]:
@@ -48,13 +43,7 @@ class GameFiles:
             raise TaskError(f"game files have no split {split!r}; all are {SPLIT}")
         return self._tasks
 
-    def open(self) -> Environment:
-        if self.engine == "textworld":
-            return TextworldEnvironment(self.path)
-        return GameEnvironment(lambda task: load_game(self.path(task)))
-
     def path(self, task: Task) -> Path:
-        """The file of a task."""
         path = self.folder / task.id / GAME
         if not path.is_file():
             raise TaskError(f"there is no game {task.id!r} in {self.folder}")

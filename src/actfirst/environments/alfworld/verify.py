@@ -17,15 +17,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
 from actfirst.config.sections import PoolSection
 from actfirst.environments.alfworld.files import SPLIT, GameFiles, game_folder, spread
 from actfirst.environments.alfworld.game import read_game_file
 from actfirst.environments.alfworld.textworld_engine import installed_versions, require_textworld
-from actfirst.environments.alfworld.verify_log import Tally, VerifyLog
+from actfirst.environments.alfworld.verify_log import VerifyLog
 from actfirst.environments.base import AsyncEnvironment, Environment, World
-from actfirst.environments.comparing import Told, Verification
+from actfirst.environments.comparing import Told, Verdict, Verification
 from actfirst.environments.pool.pool import ProcessPool
 from actfirst.errors import ActfirstError, ConfigError, EnvironmentFailure
 from actfirst.records import Observation, Task
@@ -81,9 +82,6 @@ class GameReport:
     textworld_seconds: float
     error: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
-
     def lines(self) -> Iterator[str]:
         """What is wrong with it, for a person to read."""
         for found in self.differences:
@@ -95,7 +93,7 @@ class GameReport:
             yield f"{self.game}: {self.error}"
 
 
-def verify(asked: Verification, told: Told) -> Tally:
+def verify(asked: Verification, told: Told) -> Verdict:
     """What `actfirst envs verify` does."""
     if not asked.python:
         require_textworld()
@@ -115,16 +113,16 @@ def verify(asked: Verification, told: Told) -> Tally:
             )
         left = [task for task in chosen if task.id not in log.done]
         told.note(f"{len(chosen)} games, {len(chosen) - len(left)} of them done before")
-        before = log.tally.games
+        played = count(1)
 
         def on_game(report: GameReport) -> None:
-            log.add(report.to_json())
+            log.add(asdict(report))
             for line in report.lines():
                 told.difference(line)
-            told.progress(log.tally.games - before, len(left))
+            told.progress(next(played), len(left))
 
         asyncio.run(compare(games, textworld(folder), left, asked, on_game))
-    return log.tally
+    return log.verdict()
 
 
 def _games(asked: Verification) -> AbstractContextManager[Path]:

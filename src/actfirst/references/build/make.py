@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from actfirst.environments.base import World
 from actfirst.environments.registry import Kind
@@ -23,6 +23,15 @@ from actfirst.references.sources import Candidate, CandidateSource
 from actfirst.references.store import Attempt
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task, what came of it before, and whether sources that were asked then are asked again."""
+
+    task: Task
+    before: Attempt | None = None
+    again: bool = False
+
+
 class Maker:
     """Makes references of one world, one task at a time."""
 
@@ -33,12 +42,13 @@ class Maker:
         self._bench = Workbench(kind, world)
         self._trials = Trials(self._bench, care.shorten)
 
-    def attempt(self, task: Task, before: Attempt | None = None, again: bool = False) -> Attempt:
-        """What comes of a task. Sources that an earlier attempt asked are not asked again, unless `again`; its
+    def work(self, job: Job) -> Attempt:
+        """What comes of a task. Sources that an earlier attempt asked are not asked again, unless that is wanted; its
         reference competes with the new candidates. If the environment fails, twice, the outcome says so and names
         no source as tried, so that a resumed build tries again; a reference from before is kept as it is."""
         started = time.monotonic()
-        done = () if before is None or again else before.tried
+        task, before = job.task, job.before
+        done = () if before is None or job.again else before.tried
         asked = [source for source in self._sources if source.key not in done]
         try:
             made = self._make_or_retry(task, asked, before)

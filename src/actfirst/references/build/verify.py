@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from actfirst.environments.base import Environment, World
+from actfirst.environments.base import Environment
 from actfirst.environments.registry import Kind
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
 from actfirst.references.build.build import OpenWorld
 from actfirst.references.build.replay import follow
 from actfirst.references.build.workers import GivenUp, run_jobs
-from actfirst.references.store import Configuration, ReferenceStore, check_header
+from actfirst.references.store import Configuration, ReferenceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +65,11 @@ class Verification:
     failures: tuple[Verified, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Following:
-    kind: Kind
-    open_world: OpenWorld
-    path: Path
-
-    def begin(self) -> _Follower:
-        return _Follower(self.kind, self.open_world(), ReferenceStore.read(self.path))
-
-
 class _Follower:
-    def __init__(self, kind: Kind, world: World, store: ReferenceStore) -> None:
+    def __init__(self, kind: Kind, open_world: OpenWorld, path: Path) -> None:
         self._rules = kind.rules
-        self._world = world
-        self._store = store
+        self._world = open_world()
+        self._store = ReferenceStore.read(path)
         self._environment: Environment | None = None
 
     def work(self, task: Task) -> Verified:
@@ -110,14 +101,12 @@ def verify_store(
     on_task: Callable[[int, int], None] = lambda done, of: None,
 ) -> Verification:
     """Follow the reference of every task that has one."""
-    world = open_world()
-    check_header(path, world, configuration or {})
-    store = ReferenceStore.read(path)
+    store = ReferenceStore.open(path, open_world(), configuration)
     covered = [task for task in tasks if store.covers(task)]
     if not covered:
         raise ReferenceStoreError(f"{path} has no reference of the {len(tasks)} tasks asked about")
     found: list[Verified] = []
-    for task, outcome in run_jobs(covered, _Following(kind, open_world, path), workers, seconds):
+    for task, outcome in run_jobs(covered, partial(_Follower, kind, open_world, path), workers, seconds):
         if isinstance(outcome, GivenUp):
             reference = store.get(task)
             reliable = reference is not None and reference.reliable

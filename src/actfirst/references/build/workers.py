@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actfirst.environments.pool.worker_process import WorkerProcess
@@ -30,12 +31,6 @@ class Worker(Protocol[Job, Result]):  # type: ignore[misc]
     def close(self) -> None: ...
 
 
-class Labour(Protocol[Job, Result]):  # type: ignore[misc]
-    """What makes a worker; it travels to worker processes, so it has to be picklable."""
-
-    def begin(self) -> Worker[Job, Result]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class GivenUp:
     """Why a job has no result."""
@@ -43,32 +38,27 @@ class GivenUp:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class _Host:
-    """A worker as the one object that a worker process serves; made there by `_Begin`."""
+    """Begins in a worker process, which serves the one worker that is there."""
 
-    worker: Any
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._worker = begin()
 
     def open(self) -> Any:
-        return self.worker
-
-
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    labour: Any
-
-    def __call__(self) -> _Host:
-        return _Host(self.labour.begin())
+        return self._worker
 
 
 def run_jobs(
-    jobs: Iterable[Job], labour: Labour[Job, Result], workers: int, seconds: float
+    jobs: Iterable[Job], begin: Callable[[], Worker[Job, Result]], workers: int, seconds: float
 ) -> Iterator[tuple[Job, Result | GivenUp]]:
-    """All results in the order in which they come. 0 workers: in this process, in order, without a deadline."""
+    """All results in the order in which they come. 0 workers: in this process, in order, without a deadline.
+
+    `begin` makes a worker; it travels to worker processes, so it has to be picklable.
+    """
     if workers:
-        yield from _elsewhere(list(jobs), pickle.dumps(_Begin(labour), protocol=4), workers, seconds)
+        yield from _elsewhere(list(jobs), pickle.dumps(partial(_Host, begin), protocol=4), workers, seconds)
         return
-    worker = labour.begin()
+    worker = begin()
     try:
         for job in jobs:
             yield job, worker.work(job)
@@ -87,11 +77,11 @@ def _elsewhere(jobs: list[Job], opener: bytes, workers: int, seconds: float) -> 
         finally:
             done.put_nowait(None)
 
-    async def begin() -> list[asyncio.Task[None]]:
+    async def hire() -> list[asyncio.Task[None]]:
         return [asyncio.create_task(work_on()) for _ in range(min(workers, len(jobs)))]
 
     with asyncio.Runner() as runner:
-        team = runner.run(begin())
+        team = runner.run(hire())
         try:
             for _ in team:
                 while (found := runner.run(done.get())) is not None:
