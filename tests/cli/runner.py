@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from actfirst.cli.main import main
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.runs.lines import LedgerCounts, SuccessRates, Summary
 
 

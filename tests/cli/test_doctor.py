@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.cli.doctor import default, extras, machine
-from actfirst.cli.doctor.findings import Check, Finding, State, examine
+from actfirst.environments.findings import Check, Finding, State, examine
 from actfirst.runs.sinks import SINKS
 from tests.cli.runner import run
 from tests.cli.tiny_recipe import write_tiny_recipe

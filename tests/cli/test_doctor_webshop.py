@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.cli.doctor import environments, webshop
-from actfirst.cli.doctor.findings import Finding, State, examine
+from actfirst.cli.doctor.environments import environment_checks
 from actfirst.config.load import resolve
+from actfirst.environments.findings import Finding, State, examine
+from actfirst.environments.webshop import checks as webshop
 from actfirst.environments.webshop import world
-from actfirst.environments.webshop.sample_maker import make_sample
+from tests.tools.webshop_sample import make_sample
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def products() -> Finding:
 
 
 def test_doctor_runs_these_checks() -> None:
-    assert set(webshop.CHECKS) <= set(environments.CHECKS)
+    assert set(webshop.CHECKS) <= set(environment_checks())
 
 
 def test_it_looks_where_the_papers_recipes_look() -> None:

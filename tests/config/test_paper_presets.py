@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.config.recipe_files import recipe_text
-from actfirst.config.sections import Config
 
 TURN_LIMITS = {"alfworld": 30, "webshop": 15, "scienceworld": 30}
 SIZES = ("0.6B", "1.7B", "4B")

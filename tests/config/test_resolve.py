@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actfirst.config.config import Config
 from actfirst.config.load import differences, dump_toml, parse_overrides, parse_value, resolve
 from actfirst.config.recipe_files import recipe_description, recipe_names
-from actfirst.config.sections import AlfworldEnvironment, Config, ModelsSection, PocketEnvironment
+from actfirst.config.sections import ModelsSection
+from actfirst.environments.alfworld.section import AlfworldSection
+from actfirst.environments.pocket.section import PocketSection
 from actfirst.errors import ConfigError
 
 RUNNABLE = [name for name in recipe_names() if not recipe_description(name).startswith("Base:")]
@@ -81,12 +84,12 @@ def test_the_command_line_wins_over_the_recipe() -> None:
 
 def test_another_environment_takes_no_settings_of_the_old_one() -> None:
     config = resolve("paper/alfworld-1.7b", ["environment.name=pocket", "environment.turn_limit=9"])
-    assert config.environment == PocketEnvironment(turn_limit=9)
+    assert config.environment == PocketSection(turn_limit=9)
 
 
 def test_the_same_environment_keeps_its_settings() -> None:
     config = resolve("paper/alfworld-1.7b", ["environment.name=alfworld", "environment.turn_limit=9"])
-    assert config.environment == AlfworldEnvironment(folder="data/alfworld", turn_limit=9)
+    assert config.environment == AlfworldSection(folder="data/alfworld", turn_limit=9)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from actfirst.config.config import Config
 from actfirst.config.load import dump_toml, resolve
-from actfirst.config.sections import Config
 from actfirst.engines.remote import RemoteEngine, client
 from actfirst.errors import ConfigError, EngineError, TeacherError
 from actfirst.runs.run_folder import read_metrics

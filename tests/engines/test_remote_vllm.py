@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Sampling
 from actfirst.engines.remote import RemoteEngine, RemoteOptions, client
 from actfirst.errors import EngineError, TeacherError

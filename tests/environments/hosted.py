@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from actfirst.config.sections import EnvironmentSection, PoolSection
-from actfirst.environments.base import EnvironmentPool
+from actfirst.config.sections import PoolSection
+from actfirst.environments.base import EnvironmentPool, EnvironmentSection
 from actfirst.environments.pool.pool import open_pool
 from actfirst.environments.registry import open_world
 from actfirst.records import Observation, Task
@@ -22,8 +22,8 @@ class HostedWorld:
 
     def __init__(self, section: EnvironmentSection) -> None:
         self.world = open_world(section)
-        self.name, self.rules = self.world.name, self.world.rules
-        self.turn_limit, self.fingerprint = self.world.turn_limit, self.world.fingerprint
+        self.name, self.turn_limit = self.world.name, self.world.turn_limit
+        self.fingerprint = self.world.fingerprint
         self._section = section
         self._users = 0
 

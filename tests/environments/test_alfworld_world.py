@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.sections import AlfworldEnvironment
 from actfirst.environments.alfworld.engine import Engine
+from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.alfworld.solver import solve
 from actfirst.environments.alfworld.world import KINDS, AlfworldWorld
 from actfirst.environments.pocket.world import PocketWorld
@@ -55,7 +55,7 @@ def test_splits_and_kinds_come_from_the_folder_names(folder: Path) -> None:
     assert world.tasks("train")[0] == Task(
         "alfworld/train/look_at_obj_in_light-Thing-None-Place-1/trial_1", "train", "look"
     )
-    assert (world.name, world.rules, world.turn_limit) == ("alfworld", "alfworld", 30)
+    assert (world.name, world.turn_limit) == ("alfworld", 30)
 
 
 def test_the_folder_above_is_accepted_too(folder: Path) -> None:
@@ -169,4 +169,4 @@ class TestPublishedContract(EnvironmentContract):
 
 def test_a_recipe_may_name_the_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder))
-    assert open_world(AlfworldEnvironment(folder="~/json_2.1.1")).splits() == ("train", "valid_unseen")
+    assert open_world(AlfworldSection(folder="~/json_2.1.1")).splits() == ("train", "valid_unseen")

@@ -7,15 +7,13 @@ from importlib.util import find_spec
 
 import pytest
 
-from actfirst.config.sections import (
-    AlfworldEnvironment,
-    EnvironmentSection,
-    PocketEnvironment,
-    ScienceworldEnvironment,
-    WebshopEnvironment,
-)
+from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.alfworld.world import KINDS
+from actfirst.environments.base import EnvironmentSection
+from actfirst.environments.pocket.section import PocketSection
 from actfirst.environments.pocket.world import PocketWorld
+from actfirst.environments.scienceworld.section import ScienceworldSection
+from actfirst.environments.webshop.section import WebshopSection
 from tests.environments.contract import EnvironmentContract
 from tests.environments.hosted import HostedWorld
 from tests.environments.scienceworld import test_environment as science
@@ -50,7 +48,7 @@ class TestPocket(InWorkers):
     @pytest.fixture(scope="class")
     @classmethod
     def section(cls) -> EnvironmentSection:
-        return PocketEnvironment(train_tasks=6, eval_tasks=6)
+        return PocketSection(train_tasks=6, eval_tasks=6)
 
 
 class TestAlfworld(InWorkers):
@@ -62,14 +60,14 @@ class TestAlfworld(InWorkers):
         long = {short: name for name, short in KINDS.items()}
         for task in pocket.tasks("train"):
             pocket.write(task, root / "train" / f"{long[task.kind]}-Thing-None-Place-1")
-        return AlfworldEnvironment(folder=str(root))
+        return AlfworldSection(folder=str(root))
 
 
 class TestWebshop(InWorkers, ShopContract):
     @pytest.fixture(scope="class")
     @classmethod
     def section(cls) -> EnvironmentSection:
-        return WebshopEnvironment(nouns="simple")
+        return WebshopSection(nouns="simple")
 
 
 @pytest.mark.slow
@@ -81,4 +79,4 @@ class TestScienceworld(InWorkers, science.ScienceContract):
     @pytest.fixture(scope="class")
     @classmethod
     def section(cls) -> EnvironmentSection:
-        return ScienceworldEnvironment(kinds=science.KINDS)
+        return ScienceworldSection(kinds=science.KINDS)

@@ -10,30 +10,31 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from actfirst.config.sections import AlfworldEnvironment, PocketEnvironment, PoolSection
+from actfirst.config.sections import PoolSection
+from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool
+from actfirst.environments.pocket.section import PocketSection
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool, open_pool
+from actfirst.environments.pool.pool import ProcessPool, open_pool
 from actfirst.environments.registry import open_world
 from actfirst.errors import ConfigError, EnvironmentFailure, WorkerLost
 from actfirst.records import Task
 from tests.support.misbehaving import misbehaving, not_here
 
-LIMITS = PoolLimits(workers=2, per_worker=1, start_seconds=30, reset_seconds=20, step_seconds=20)
+LIMITS = PoolSection(workers=2, environments_per_worker=1, start_seconds=30, reset_seconds=20, step_seconds=20)
 
 
 def task(how: str, rooms: int = 3) -> Task:
     return Task(f"corridor/{how}/{rooms}-000", "train", "rooms")
 
 
-def limits(**changes: float) -> PoolLimits:
-    return replace(LIMITS, **changes)  # type: ignore[arg-type]
+def limits(**changes: float) -> PoolSection:
+    return LIMITS.model_copy(update=changes)
 
 
 @asynccontextmanager
@@ -79,7 +80,7 @@ async def test_steps_of_different_tasks_do_not_wait_for_each_other(tmp_path: Pat
             await environment.reset(task("slow"))
             await through(environment)
 
-    async with opened(tmp_path, workers=1, per_worker=8) as pool:
+    async with opened(tmp_path, workers=1, environments_per_worker=8) as pool:
         await play(pool)
         began = time.monotonic()
         await asyncio.gather(*(play(pool) for _ in range(8)))
@@ -122,7 +123,7 @@ async def test_a_failure_is_named_and_the_next_lease_works(tmp_path: Path, how: 
     async with opened(tmp_path, workers=1) as pool:
         async with pool.lease() as environment:
             await environment.reset(task("plain"))
-        pool._limits = limits(workers=1, step_seconds=0.5)  # the start is over: only steps are to be late
+        pool._settings = limits(workers=1, step_seconds=0.5)  # the start is over: only steps are to be late
         async with pool.lease() as environment:
             await environment.reset(task(how))
             with pytest.raises(EnvironmentFailure, match=message):
@@ -133,11 +134,11 @@ async def test_a_failure_is_named_and_the_next_lease_works(tmp_path: Path, how: 
 
 
 async def test_the_other_environments_of_a_lost_worker_fail_with_the_cause(tmp_path: Path) -> None:
-    async with opened(tmp_path, workers=1, per_worker=3) as pool:
+    async with opened(tmp_path, workers=1, environments_per_worker=3) as pool:
         async with pool.lease() as idle, pool.lease() as busy, pool.lease() as hung:
             await asyncio.gather(idle.reset(task("plain")), busy.reset(task("slow")), hung.reset(task("hang")))
-            pool._limits = limits(step_seconds=0.4)
-            hung._limits = pool._limits  # type: ignore[attr-defined]
+            pool._settings = limits(step_seconds=0.4)
+            hung._settings = pool._settings  # type: ignore[attr-defined]
             late, waiting = await asyncio.gather(
                 hung.step("go east"), _repeat(busy, "go west"), return_exceptions=True
             )
@@ -158,10 +159,10 @@ async def test_the_other_environments_of_a_lost_worker_fail_with_the_cause(tmp_p
 
 async def test_a_call_that_is_older_than_the_late_one_is_a_suspect_too(tmp_path: Path) -> None:
     """Where environments of a worker take turns, the late call may have waited for the older one."""
-    async with opened(tmp_path, workers=1, per_worker=2) as pool:
+    async with opened(tmp_path, workers=1, environments_per_worker=2) as pool:
         async with pool.lease() as older, pool.lease() as late:
             await late.reset(task("hang"))
-            late._limits = limits(step_seconds=0.4)  # type: ignore[attr-defined]
+            late._settings = limits(step_seconds=0.4)  # type: ignore[attr-defined]
             told = await asyncio.gather(
                 older.reset(task("slow-reset")), late.step("go east"), return_exceptions=True
             )
@@ -170,7 +171,7 @@ async def test_a_call_that_is_older_than_the_late_one_is_a_suspect_too(tmp_path:
 
 async def test_of_a_crash_only_those_are_suspects_whose_call_was_in_flight(left_behind: Path) -> None:
     """`idle` has a process that holds stderr open, so that it takes a second until the crash is announced."""
-    async with opened(left_behind, workers=1, per_worker=3) as pool:
+    async with opened(left_behind, workers=1, environments_per_worker=3) as pool:
         async with pool.lease() as idle, pool.lease() as busy, pool.lease() as crashing:
             for environment, how in ((idle, "daemon"), (busy, "hang"), (crashing, "crash")):
                 await environment.reset(task(how))
@@ -186,7 +187,11 @@ async def test_of_a_crash_only_those_are_suspects_whose_call_was_in_flight(left_
 
 
 async def test_a_crash_while_nobody_calls_is_held_against_everybody(tmp_path: Path) -> None:
-    async with opened(tmp_path, workers=1, per_worker=2) as pool, pool.lease() as one, pool.lease() as other:
+    async with (
+        opened(tmp_path, workers=1, environments_per_worker=2) as pool,
+        pool.lease() as one,
+        pool.lease() as other,
+    ):
         for environment in (one, other):
             await environment.reset(task("plain"))
         (pid,) = pool.processes
@@ -205,7 +210,7 @@ async def _repeat(environment: AsyncEnvironment, action: str) -> None:
 
 
 async def test_an_environment_that_failed_is_closed_and_its_neighbours_play_on(tmp_path: Path) -> None:
-    async with opened(tmp_path, workers=1, per_worker=2) as pool:
+    async with opened(tmp_path, workers=1, environments_per_worker=2) as pool:
         async with pool.lease() as good:
             await good.reset(task("plain"))
             async with pool.lease() as bad:
@@ -219,7 +224,7 @@ async def test_an_environment_that_failed_is_closed_and_its_neighbours_play_on(t
 
 
 async def test_a_cancelled_episode_gives_its_place_back(tmp_path: Path) -> None:
-    async with opened(tmp_path, workers=1, per_worker=2) as pool:
+    async with opened(tmp_path, workers=1, environments_per_worker=2) as pool:
 
         async def interrupted() -> None:
             async with pool.lease() as environment:
@@ -239,9 +244,9 @@ async def test_a_cancelled_episode_gives_its_place_back(tmp_path: Path) -> None:
 async def test_an_interrupted_reset_has_its_own_time_to_end_before_its_environment_is_closed(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, workers=1, per_worker=2) as pool, pool.lease() as neighbour:
+    async with opened(tmp_path, workers=1, environments_per_worker=2) as pool, pool.lease() as neighbour:
         await neighbour.reset(task("plain"))
-        pool._limits = limits(workers=1, per_worker=2, step_seconds=0.3)
+        pool._settings = limits(workers=1, environments_per_worker=2, step_seconds=0.3)
 
         async def interrupted() -> None:
             async with pool.lease() as environment:
@@ -313,12 +318,13 @@ async def test_closing_does_not_wait_for_a_process_that_an_environment_sent_away
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool
+from actfirst.config.sections import PoolSection
+from actfirst.environments.pool.pool import ProcessPool
 from actfirst.records import Task
 from tests.support.misbehaving import misbehaving
 
 async def main() -> None:
-    pool = ProcessPool(misbehaving(Path(sys.argv[1])), PoolLimits(workers=2))
+    pool = ProcessPool(misbehaving(Path(sys.argv[1])), PoolSection(workers=2))
     async with pool.lease() as one, pool.lease() as two:
         await one.reset(Task("corridor/children/3-000", "train", "x"))
         await two.reset(Task("corridor/hang/3-000", "train", "x"))
@@ -359,7 +365,7 @@ def gone(process: psutil.Process, seconds: float = 10.0) -> bool:
 
 
 class TestWhatARecipeAsksFor:
-    POCKET = PocketEnvironment(train_tasks=6, eval_tasks=6)
+    POCKET = PocketSection(train_tasks=6, eval_tasks=6)
 
     def pool(self, **settings: object) -> EnvironmentPool:
         return open_pool(self.POCKET, PoolSection.model_validate(settings), open_world(self.POCKET))
@@ -372,10 +378,10 @@ class TestWhatARecipeAsksFor:
         assert isinstance(self.pool(python=sys.executable), ProcessPool)
 
     def test_textworld_is_played_in_processes_one_environment_each(self, tmp_path: Path) -> None:
-        section = AlfworldEnvironment(folder=str(tmp_path), engine="textworld")
+        section = AlfworldSection(folder=str(tmp_path), engine="textworld")
         pool = open_pool(section, PoolSection(python="elsewhere"), open_world(self.POCKET))
         assert isinstance(pool, ProcessPool)
-        assert pool._limits.per_worker == 1
+        assert pool._settings.environments_per_worker == 1
         with pytest.raises(ConfigError, match=r"environments_per_worker = 2.* must be 0 or 1"):
             open_pool(
                 section, PoolSection(python="elsewhere", environments_per_worker=2), open_world(self.POCKET)
@@ -385,7 +391,7 @@ class TestWhatARecipeAsksFor:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("actfirst.environments.alfworld.textworld_engine.PACKAGES", ("no_such_package",))
-        section = AlfworldEnvironment(folder=str(tmp_path), engine="textworld")
+        section = AlfworldSection(folder=str(tmp_path), engine="textworld")
         with pytest.raises(EnvironmentFailure, match=r"pip install 'actfirst\[textworld\]'"):
             open_pool(section, PoolSection(), open_world(self.POCKET))
 

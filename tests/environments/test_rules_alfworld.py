@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actfirst.environments.rule_table import RULES, Carry, Reason, Transition
+from actfirst.environments.rules import Carry, Reason, Transition
 from actfirst.records import Observation, ReferenceStep
+from tests.support.kinds import RULES
 
 rules = RULES["alfworld"]
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actfirst.environments.rule_table import RULES, Carry, Reason, Transition
+from actfirst.environments.rules import Carry, Reason, Transition
 from actfirst.records import Observation, Reference, ReferenceStep
+from tests.support.kinds import RULES
 
 SEARCH = ("search[<your query>]",)
 PRODUCTS = ("b000000001", "b000000002", "b000000003")

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from actfirst.environments.rule_table import RULES, Carry, Reason, Transition
+from actfirst.environments.rules import Carry, Reason, Transition
 from actfirst.records import Observation, ReferenceStep
+from tests.support.kinds import RULES
 
 rules = RULES["scienceworld"]
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from actfirst.environments.rule_table import RULES, Carry, CheckResult, Reason, Transition
+from actfirst.environments.rules import Carry, CheckResult, Reason, Transition
 from actfirst.environments.webshop.rules import parse_action
 from actfirst.records import Observation, ReferenceStep
+from tests.support.kinds import RULES
 
 rules = RULES["webshop"]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from actfirst.environments.normalize import normalize, normalize_scienceworld, split_enumeration
+from actfirst.environments.normalize import normalize
+from actfirst.environments.scienceworld.normalize import normalize_scienceworld, split_enumeration
 
 # No deadline: the machine may be busy, and speed has tests of its own.
 quick = settings(max_examples=60, deadline=None)

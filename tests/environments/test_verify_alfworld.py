@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -16,26 +17,24 @@ from typing import ClassVar
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.config.sections import PocketEnvironment
-from actfirst.environments.alfworld.files import SPLIT, GameFiles
-from actfirst.environments.alfworld.game_folders import game_folder
+from actfirst.environments.alfworld.files import SPLIT, GameFiles, game_folder, spread
 from actfirst.environments.alfworld.textworld_engine import VERSIONS
 from actfirst.environments.alfworld.verify import (
     PLAYING,
     GameReport,
-    Walks,
+    compare,
     engine_versions,
-    spread,
-    verify,
     wander,
 )
 from actfirst.environments.alfworld.verify_log import VerifyLog
+from actfirst.environments.comparing import Verification
+from actfirst.environments.pocket.section import PocketSection
 from actfirst.errors import ConfigError, EnvironmentFailure, TaskError
 from actfirst.records import Observation, Task
 from tests.cli.runner import run
 from tests.support.tampered import TamperedFiles
 
-SECTION = PocketEnvironment(train_tasks=12, eval_tasks=6)
+SECTION = PocketSection(train_tasks=12, eval_tasks=6)
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +46,8 @@ def folder() -> Iterator[Path]:
 def compared(folder: Path, how: str, steps: int = 12, workers: int = 1) -> list[GameReport]:
     games, found = GameFiles(folder, "native"), list[GameReport]()
     oracle = partial(TamperedFiles, folder, how)
-    walks = Walks(steps=steps)
-    asyncio.run(
-        verify(games, oracle, games.tasks(SPLIT), walks, workers=workers, python="", on_game=found.append)
-    )
+    asked = Verification(steps=steps, workers=workers)
+    asyncio.run(compare(games, oracle, games.tasks(SPLIT), asked, found.append))
     return sorted(found, key=lambda report: report.game)
 
 
@@ -89,7 +86,7 @@ def test_a_failure_of_one_game_is_recorded_and_the_others_go_on(folder: Path) ->
 def test_an_oracle_that_cannot_be_opened_ends_it_at_once(folder: Path, tmp_path: Path) -> None:
     games = GameFiles(folder, "native")
     oracle = partial(GameFiles, folder, "no such engine", "too many arguments")
-    work = verify(games, oracle, games.tasks(SPLIT), Walks(), workers=1, python="", on_game=lambda report: None)  # type: ignore[arg-type]
+    work = compare(games, oracle, games.tasks(SPLIT), Verification(), lambda report: None)  # type: ignore[arg-type]
     with pytest.raises(EnvironmentFailure, match="opening the world"):
         asyncio.run(work)
 
@@ -126,8 +123,8 @@ class TestTheLog:
     SETTINGS: ClassVar[dict[str, object]] = {"folder": "games", "steps": 3, "seed": 0}
     VERSIONS: ClassVar[dict[str, str]] = {"native": "abc", "alfworld": "0.4.2", "textworld": "1.7.0"}
 
-    def report(self, game: str, error: str = "") -> GameReport:
-        return GameReport(game, 10, (), 0.001, 0.5, error)
+    def report(self, game: str, error: str = "") -> dict[str, object]:
+        return asdict(GameReport(game, 10, (), 0.001, 0.5, error))
 
     def test_what_is_done_is_not_played_again(self, tmp_path: Path) -> None:
         log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
@@ -137,18 +134,18 @@ class TestTheLog:
             file.write('{"game": "c", "st')  # killed while it wrote
         again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         assert again.done == {"a", "b"}
-        assert (again.tally.games, again.tally.steps, again.tally.equal) == (2, 20, True)
+        assert again.verdict().summary.startswith("2 games, 20 steps: 0 games differ")
         again.add(self.report("c"))
         assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).done == {"a", "b", "c"}
 
     def test_a_game_that_could_not_be_compared_is_played_again(self, tmp_path: Path) -> None:
         log = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
         log.add(self.report("a", "EnvironmentFailure: it hung"))
-        assert not log.tally.equal
+        assert not log.verdict().equal
         again = VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
-        assert (again.done, again.tally.failed) == (set(), 0)
+        assert (again.done, again.verdict().details["games_not_compared"]) == (set(), 0)
         again.add(self.report("a"))
-        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).tally.equal
+        assert VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS).verdict().equal
 
     def test_other_settings_are_refused(self, tmp_path: Path) -> None:
         VerifyLog(tmp_path / "log", self.SETTINGS, self.VERSIONS)
@@ -192,7 +189,7 @@ class TestVersions:
         )
 
     def test_an_interpreter_that_cannot_say_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(EnvironmentFailure, match="mend --python"):
+        with pytest.raises(EnvironmentFailure, match="correct --python"):
             engine_versions(str(tmp_path / "python"))
         bare = tmp_path / "bare"
         bare.write_text("#!/bin/sh\necho no actfirst >&2\nexit 1\n")
@@ -207,7 +204,8 @@ class TestTheCommand:
         """How the engine in TextWorld's place is tampered with."""
         how = ["not at all"]
         monkeypatch.setattr(
-            "actfirst.cli.envs.textworld", lambda folder: partial(TamperedFiles, folder, how[0])
+            "actfirst.environments.alfworld.verify.textworld",
+            lambda folder: partial(TamperedFiles, folder, how[0]),
         )
         monkeypatch.setattr("actfirst.environments.alfworld.textworld_engine.PACKAGES", ("json",))
         monkeypatch.setattr(

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from actfirst.environments.base import Environment
+from actfirst.environments.comparing import Contestant
 from actfirst.environments.pocket.world import PocketWorld
+from actfirst.environments.webshop.kind import walk
 from actfirst.environments.webshop.world import open_webshop
-from actfirst.lab.bench_envs import Contestant, random_action, ratio, throughput
+from actfirst.lab.bench_envs import ratio, throughput
 from actfirst.records import Observation, Task
 from tests.cli.runner import run
 from tests.environments.webshop import published
@@ -97,7 +99,7 @@ def test_a_random_walk_leaves_the_first_page_of_a_shop() -> None:
     for task in world.tasks("train")[:4]:
         instruction, seen = environment.reset(task)
         for _ in range(world.turn_limit):
-            action = random_action(rng, instruction, seen)
+            action = walk(rng, instruction, seen)
             if seen.templates:
                 assert set(action.removeprefix("search[").removesuffix("]").split()) <= set(instruction.split())
             else:
@@ -148,7 +150,7 @@ class TestTheCommand:
         shown = run(capsys, "bench", "envs", "--workers", "1", "--seconds", "0.1", "--json", str(out))
         names = [line["name"] for line in json.loads(out.read_text())["throughput"]]
         assert names == ["pocket", "pocket", "webshop-sample", "webshop-sample"]
-        assert "ScienceWorld is not measured" in shown.err
+        assert "scienceworld is not measured" in shown.err
         assert "pip install 'actfirst[scienceworld]'" in shown.err
 
     def test_games_are_measured_without_textworld_too(
@@ -164,8 +166,9 @@ class TestTheCommand:
     def test_a_folder_of_products_is_measured_beside_the_sample(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        lines = played(capsys, tmp_path / "out.json", "webshop-sample", "--products", str(published.FOLDER))
-        assert set(lines) == {"webshop-sample", f"webshop, {published.FOLDER.name}"}
+        folder = f"environment.folder={published.FOLDER}"
+        lines = played(capsys, tmp_path / "out.json", "webshop-sample", "webshop-sample", folder)
+        assert set(lines) == {"webshop-sample", f"webshop-sample {folder}"}
 
     @pytest.mark.slow
     @pytest.mark.skipif(find_spec("scienceworld") is None, reason="the extra scienceworld is not installed")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from actfirst.config.config import Config
 from actfirst.config.load import dump_toml, resolve
-from actfirst.config.sections import Config
 from actfirst.errors import RunFolderError
 from actfirst.evaluate import model as evaluating
 from actfirst.evaluate.results import Outcome, summarise

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from actfirst.errors import PromptTooLong
 from actfirst.policy.history import Prompt, fit
-from actfirst.policy.render import TEMPLATE_SETS, pair_text, render, render_inverse_dynamics
+from actfirst.policy.render import pair_text, render, render_inverse_dynamics
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, TurnContext
 from tests.policy.contexts import ALFWORLD, REFERENCE, contexts
 from tests.policy.tokenizers import BYTE_LEVEL, naive_ids, tokenizer
+from tests.support.kinds import TEMPLATE_SETS
 
 TEMPLATES = TEMPLATE_SETS["alfworld"]
 NAMES = sorted(TEMPLATE_SETS)

@@ -8,15 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from actfirst.policy.render import (
-    TEMPLATE_SETS,
-    pair_text,
-    render,
-    render_inverse_dynamics,
-    without_instruction,
-)
+from actfirst.environments.webshop.kind import without_instruction
+from actfirst.policy.render import pair_text, render, render_inverse_dynamics
 from actfirst.records import Mode, Pair, TurnContext
 from tests.policy.contexts import ALFWORLD, CONTEXTS, REFERENCE, SCIENCEWORLD, SECRET, WEBSHOP, contexts
+from tests.support.kinds import TEMPLATE_SETS
 
 AUTONOMOUS = (Mode.FULL, Mode.NEXT_ACTION)
 every_benchmark = pytest.mark.parametrize("name", CONTEXTS)

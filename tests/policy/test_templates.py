@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.records import Mode
+from tests.support.kinds import TEMPLATE_SETS
 
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper" / "actfirst-opd.tex"
 TITLES = {

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from transformers import PreTrainedTokenizerFast
 
 from actfirst.errors import ConfigError
-from actfirst.policy.render import TEMPLATE_SETS, render
+from actfirst.policy.render import render
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, TurnContext
 from tests.policy.contexts import CONTEXTS, contexts, texts
 from tests.policy.tokenizers import BYTE_LEVEL, naive_ids, tokenizer
+from tests.support.kinds import TEMPLATE_SETS
 
 every_family = pytest.mark.parametrize("family", BYTE_LEVEL)
 

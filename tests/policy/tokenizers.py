@@ -7,7 +7,7 @@ from functools import cache
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from actfirst.policy.render import TEMPLATE_SETS
+from tests.support.kinds import TEMPLATE_SETS
 from tests.support.tiny_models import CHAT_TEMPLATE, make_tiny_tokenizer
 
 WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"

@@ -9,13 +9,14 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from actfirst.engines.token_text import TokenText
 from actfirst.policy.parsing import Reached, extract_action, reached_by
-from actfirst.policy.render import TEMPLATE_SETS, render
+from actfirst.policy.render import render
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode
 from tests.policy.contexts import CONTEXTS
 from tests.real_model import downloads
 from tests.real_model.conftest import fetched
+from tests.support.kinds import TEMPLATE_SETS
 from tests.support.scripted import Request, ScriptedEngine
 
 pytestmark = pytest.mark.slow

@@ -10,19 +10,22 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.environments.alfworld.kind import KIND as ALFWORLD
 from actfirst.environments.alfworld.world import AlfworldWorld
+from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.world import PocketWorld
+from actfirst.environments.solving import ReferenceSources
 from actfirst.errors import ConfigError, ReferenceStoreError
 from actfirst.records import ReferenceStep, Task
-from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.build.verify import Verified, summarise, verify_store
 from actfirst.references.live import LiveReferences
-from actfirst.references.sources import own_sources
+from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore, ReferenceWriter
 from tests.environments.published import ABSENT, ARCHIVE, unpacked
-from tests.references.worlds import CursedWorld, WeatherWorld
-from tests.support.toy_world import CorridorWorld
+from tests.references.worlds import WEATHER, CursedWorld, WeatherWorld
+from tests.support.toy_world import CORRIDOR, CorridorWorld
 
 POCKET = partial(PocketWorld, train=12)
 TASKS = POCKET().tasks("train")
@@ -41,8 +44,8 @@ def demonstrations(path: Path, world: CorridorWorld, count: int = 6) -> Path:
 @pytest.mark.parametrize("source", ["walkthrough", "solver", "expert", "best"])
 def test_a_reference_followed_by_its_own_actions_passes_every_check(source: str, tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
-    build_store(POCKET, Plan((source,)), TASKS, path)
-    found = verify_store(POCKET, path, TASKS)
+    build_store(KIND, POCKET, Plan((source,)), TASKS, path)
+    found = verify_store(KIND, POCKET, path, TASKS)
     assert (found.overall.tasks, found.overall.counted, found.overall.aligned) == (12, 12, 12)
     assert found.overall.percent == 100.0
     assert found.failures == ()
@@ -50,9 +53,9 @@ def test_a_reference_followed_by_its_own_actions_passes_every_check(source: str,
 
 def test_best_is_no_longer_than_any_single_source(tmp_path: Path) -> None:
     lengths: dict[str, list[int]] = {}
-    for source in (*own_sources(POCKET()), "best"):
+    for source in (*KIND.sources.ways, "best"):
         path = tmp_path / source
-        build_store(POCKET, Plan((source,)), TASKS, path)
+        build_store(KIND, POCKET, Plan((source,)), TASKS, path)
         store = ReferenceStore.open(path, POCKET())
         lengths[source] = [len(reference.steps) for task in TASKS if (reference := store.get(task))]
     assert all(
@@ -64,25 +67,23 @@ def test_a_source_that_the_world_does_not_have_is_refused_before_anything_is_wri
     with pytest.raises(
         ConfigError, match=r"pocket has no source .* 'gold'; it has walkthrough, solver, expert"
     ):
-        build_store(POCKET, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
+        build_store(KIND, POCKET, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
     with pytest.raises(ConfigError, match="import demonstrations, or let a teacher play"):
-        build_store(CorridorWorld, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
+        build_store(CORRIDOR, CorridorWorld, Plan(("gold",)), TASKS, tmp_path / "store.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
-class SolvedCorridorWorld(CorridorWorld):
-    """A world of somebody else that says how its tasks are solved."""
-
-    def solutions(self, task: Task) -> Iterator[Sequence[str]]:
-        yield ["go east"] * 9
-        yield ["go east"] * (int(task.kind[-1]) - 1) + ["pull lever"]
+def solutions(world: CorridorWorld, task: Task) -> Iterator[Sequence[str]]:
+    yield ["go east"] * 9
+    yield ["go east"] * (int(task.kind[-1]) - 1) + ["pull lever"]
 
 
-def test_a_world_that_says_how_its_tasks_are_solved_needs_nothing_else(tmp_path: Path) -> None:
+def test_an_environment_that_says_how_its_tasks_are_solved_needs_nothing_else(tmp_path: Path) -> None:
     chosen, path = CorridorWorld().tasks("train")[:4], tmp_path / "store.jsonl"
-    build_store(SolvedCorridorWorld, Plan(("best",)), chosen, path)
+    kind = replace(CORRIDOR, sources=ReferenceSources({"solutions": solutions}))
+    build_store(kind, CorridorWorld, Plan(("best",)), chosen, path)
     assert coverage(ReferenceStore.open(path, CorridorWorld())).sources == {"solutions": 4}
-    assert LiveReferences(SolvedCorridorWorld(), "best").get(chosen[0]) is not None
+    assert LiveReferences(kind, CorridorWorld(), "best").get(chosen[0]) is not None
 
 
 def test_a_resumed_build_asks_only_new_sources_and_tasks(tmp_path: Path) -> None:
@@ -94,20 +95,20 @@ def test_a_resumed_build_asks_only_new_sources_and_tasks(tmp_path: Path) -> None
             asked.append(attempt)
 
     first = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 2)),))
-    build_store(CorridorWorld, first, chosen, path, on_task=tell)
+    build_store(CORRIDOR, CorridorWorld, first, chosen, path, on_task=tell)
     store = ReferenceStore.open(path, world)
     assert (len(asked), len(store), len(store.task_ids())) == (8, 2, 8), (
         "tasks without a reference are kept too"
     )
-    build_store(CorridorWorld, first, chosen, path, on_task=tell)
+    build_store(CORRIDOR, CorridorWorld, first, chosen, path, on_task=tell)
     assert len(asked) == 8
     more = Plan((), (*first.imports, Import(demonstrations(tmp_path / "b.jsonl", world, 6), "teacher:b")))
-    build_store(CorridorWorld, more, chosen, path, on_task=tell)
+    build_store(CORRIDOR, CorridorWorld, more, chosen, path, on_task=tell)
     assert len(asked) == 16
     found = coverage(ReferenceStore.open(path, world))
     assert found.sources == {"teacher:b": 4, "import:a.jsonl": 2}
     assert found.reasons == {"no source has a candidate": 2}
-    build_store(CorridorWorld, replace(more, again=True), chosen, path, on_task=tell)
+    build_store(CORRIDOR, CorridorWorld, replace(more, again=True), chosen, path, on_task=tell)
     assert len(asked) == 24
 
 
@@ -115,20 +116,20 @@ def test_workers_build_the_same_and_a_cursed_task_costs_only_itself(tmp_path: Pa
     """Task 001 kills its process, task 002 hangs: both are recorded as failed, and tried again by the next build."""
     plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", CorridorWorld())),), workers=2, seconds=2.0)
     chosen, path = CorridorWorld().tasks("train")[:6], tmp_path / "store.jsonl"
-    build_store(CursedWorld, plan, chosen, path)
+    build_store(CORRIDOR, CursedWorld, plan, chosen, path)
     store = ReferenceStore.open(path, CorridorWorld())
     reasons = {task.id[-3:]: attempt.reason for task in chosen if (attempt := store.attempt(task.id))}
-    assert reasons["001"] == "failed: its worker died (exit code 7)"
-    assert reasons["002"].startswith("failed: it took longer than 2 s")
+    assert reasons["001"] == "failed: the worker process ended (exit code 7)"
+    assert reasons["002"].startswith("failed: the task took longer than 2 s")
     assert [reasons[name] for name in ("000", "003", "004", "005")] == [""] * 4
-    build_store(CorridorWorld, replace(plan, workers=0), chosen, path)
+    build_store(CORRIDOR, CorridorWorld, replace(plan, workers=0), chosen, path)
     assert len(ReferenceStore.open(path, CorridorWorld())) == 6
 
 
 def test_coverage_counts_tasks_lengths_sources_and_kinds(tmp_path: Path) -> None:
     world, path = CorridorWorld(), tmp_path / "store.jsonl"
     plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 6), "public"),))
-    build_store(CorridorWorld, plan, world.tasks("train")[:8], path)
+    build_store(CORRIDOR, CorridorWorld, plan, world.tasks("train")[:8], path)
     found = coverage(ReferenceStore.open(path, world))
     assert (found.tasks, found.turn_limit, found.sources) == (40, 8, {"public": 6})
     everything = found.overall
@@ -148,7 +149,7 @@ def test_coverage_counts_tasks_lengths_sources_and_kinds(tmp_path: Path) -> None
 def test_coverage_counts_references_that_are_too_long_or_below_full_score(tmp_path: Path) -> None:
     world, path = CorridorWorld(turn_limit=3), tmp_path / "store.jsonl"
     plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world)),))
-    build_store(lambda: world, plan, world.tasks("train")[:4], path)
+    build_store(WEATHER, lambda: world, plan, world.tasks("train")[:4], path)
     writer = ReferenceWriter(path, world)
     attempt = writer.store.attempt(world.tasks("train")[3].id)
     assert attempt is not None
@@ -163,7 +164,7 @@ def test_coverage_counts_references_that_are_too_long_or_below_full_score(tmp_pa
 
 def test_verification_names_the_first_turn_that_fails_and_why(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
-    build_store(POCKET, Plan(("walkthrough",)), TASKS, path)
+    build_store(KIND, POCKET, Plan(("walkthrough",)), TASKS, path)
     writer = ReferenceWriter(path, POCKET())
     attempt = writer.store.attempt(TASKS[0].id)
     assert attempt is not None
@@ -173,7 +174,7 @@ def test_verification_names_the_first_turn_that_fails_and_why(tmp_path: Path) ->
     broken = replace(attempt.reference, steps=tuple(steps))
     writer.add(replace(attempt, reference=broken))
     writer.close()
-    found = verify_store(POCKET, path, TASKS)
+    found = verify_store(KIND, POCKET, path, TASKS)
     assert (found.overall.counted, found.overall.aligned) == (12, 11)
     assert found.overall.reasons == {"observation differs": 1}
     assert [(failure.task_id, failure.turn) for failure in found.failures] == [(TASKS[0].id, 2)]
@@ -204,47 +205,49 @@ class TestTheShareThatPasses:
 
     def test_counts_tasks_without_a_reference_in_a_store(self, tmp_path: Path) -> None:
         path = tmp_path / "store.jsonl"
-        build_store(POCKET, Plan(("walkthrough",)), TASKS[:3], path)
-        share = verify_store(POCKET, path, TASKS).overall
+        build_store(KIND, POCKET, Plan(("walkthrough",)), TASKS[:3], path)
+        share = verify_store(KIND, POCKET, path, TASKS).overall
         assert (share.aligned, share.without, share.percent) == (3, 9, 25.0)
-        assert verify_store(POCKET, path, TASKS[:3]).overall.percent == 100.0
+        assert verify_store(KIND, POCKET, path, TASKS[:3]).overall.percent == 100.0
 
     def test_knows_which_worlds_leave_things_to_chance(self, tmp_path: Path) -> None:
         world, path = WeatherWorld(every=2), tmp_path / "store.jsonl"
         plan = Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world, 2)),))
         chosen = world.tasks("train")[:2]
-        build_store(lambda: world, plan, chosen, path)
-        share = verify_store(lambda: world, path, chosen).overall
+        build_store(WEATHER, lambda: world, plan, chosen, path)
+        share = verify_store(WEATHER, lambda: world, path, chosen).overall
         assert (share.tasks, share.counted, share.unreliable, share.percent) == (2, 0, 2, 0.0)
-        assert verify_store(CorridorWorld, path, chosen).overall.counted == 2
+        assert verify_store(CORRIDOR, CorridorWorld, path, chosen).overall.counted == 2
 
 
 def test_a_verification_that_is_given_up_leaves_an_unreliable_reference_unreliable(tmp_path: Path) -> None:
     """Task 001 kills its process; its reference is marked unreliable."""
     world, path = CorridorWorld(), tmp_path / "store.jsonl"
     chosen = world.tasks("train")[:2]
-    build_store(CorridorWorld, Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world)),)), chosen, path)
+    build_store(
+        CORRIDOR, CorridorWorld, Plan((), (Import(demonstrations(tmp_path / "a.jsonl", world)),)), chosen, path
+    )
     writer = ReferenceWriter(path, world)
     attempt = writer.store.attempt(chosen[1].id)
     assert attempt is not None
     assert attempt.reference is not None
     writer.add(replace(attempt, reference=replace(attempt.reference, reliable=False)))
     writer.close()
-    found = verify_store(CursedWorld, path, chosen, workers=1)
+    found = verify_store(CORRIDOR, CursedWorld, path, chosen, workers=1)
     assert (found.overall.aligned, found.overall.unreliable, found.overall.reasons) == (1, 1, {})
 
 
 def test_verification_of_tasks_that_have_no_reference_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "store.jsonl"
-    build_store(POCKET, Plan(("walkthrough",)), TASKS[:1], path)
+    build_store(KIND, POCKET, Plan(("walkthrough",)), TASKS[:1], path)
     with pytest.raises(ReferenceStoreError, match="no reference of the 11 tasks"):
-        verify_store(POCKET, path, TASKS[1:])
+        verify_store(KIND, POCKET, path, TASKS[1:])
 
 
 @pytest.mark.skipif(not ARCHIVE.is_file(), reason=ABSENT)
 def test_published_alfworld_games_are_covered_and_replay(tmp_path: Path) -> None:
     opener = partial(AlfworldWorld, unpacked())
     chosen, path = opener().tasks("valid_seen"), tmp_path / "store.jsonl"
-    build_store(opener, Plan(("best",)), chosen, path)
+    build_store(ALFWORLD, opener, Plan(("best",)), chosen, path)
     assert len(ReferenceStore.open(path, opener())) == len(chosen) == 14
-    assert verify_store(opener, path, chosen).overall.percent == 100.0
+    assert verify_store(ALFWORLD, opener, path, chosen).overall.percent == 100.0

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.environments.webshop.kind import KIND as WEBSHOP
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
 from actfirst.references.build.demonstrations import marked_action, read_demonstrations
-from actfirst.references.build.imported import ImportedSource
+from actfirst.references.sources import ImportedSource
 
 RECORD = {"game_file": "/home/x/json_2.1.1/train/pick-Mug/trial_1/game.tw-pddl", "actions": ["look", "go east"]}
 CHAT = {
@@ -142,7 +143,8 @@ def test_shop_instructions_match_whatever_the_price_clause_says(tmp_path: Path) 
         {"role": "user", "content": page},
         {"role": "assistant", "content": "Action: search[red shoes]"},
     ]
-    source = imported(tmp_path, {"messages": messages})
+    file = write(tmp_path / "demos.jsonl", json.dumps({"messages": messages}))
+    source = ImportedSource(file, TASKS, "", WEBSHOP.sources.instruction)
     assert offered(source, PICK, "i need red shoes, and price lower than 90.00 dollars") == [
         ("search[red shoes]",)
     ]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from actfirst.environments.base import World
+from actfirst.environments.registry import find_kind
+from actfirst.environments.solving import Budget, Care
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.references.build.attempt import Attempt
-from actfirst.references.build.make import Care, Maker
-from actfirst.references.build.replay import kept, replay
-from actfirst.references.build.rewrite import REWRITES
-from actfirst.references.build.shorten import Budget
-from tests.references.worlds import BreakingWorld, WeatherWorld, Written, tasks
-from tests.support.toy_world import CorridorEnvironment, CorridorWorld
+from actfirst.references.build.make import Job, Maker
+from actfirst.references.build.replay import replay
+from actfirst.references.store import Attempt
+from tests.references.worlds import WEATHER, BreakingWorld, WeatherWorld, Written, tasks
+from tests.support.toy_world import CORRIDOR, CorridorEnvironment, CorridorWorld
 
 ROOMS3 = tasks()[1]
 SHORT = ("go east", "go east", "pull lever")
@@ -27,7 +29,10 @@ def attempt(
     before: Attempt | None = None,
     key: str = "written",
 ) -> Attempt:
-    return Maker(world or CorridorWorld(), [Written(lists, key)], care or Care()).attempt(ROOMS3, before)
+    kind = WEATHER if isinstance(world, WeatherWorld) else CORRIDOR
+    return Maker(kind, world or CorridorWorld(), [Written(lists, key)], care or Care()).work(
+        Job(ROOMS3, before)
+    )
 
 
 def actions(made: Attempt) -> tuple[str, ...]:
@@ -65,9 +70,9 @@ def test_a_source_that_refuses_is_a_reason_and_does_not_stop_the_others() -> Non
             raise EnvironmentFailure("no gold path here")
 
     refusing = Refusing((), "gold")
-    alone = Maker(CorridorWorld(), [refusing], Care()).attempt(ROOMS3)
+    alone = Maker(CORRIDOR, CorridorWorld(), [refusing], Care()).work(Job(ROOMS3))
     assert (alone.reason, alone.tried) == ("gold: no gold path here", ("gold",))
-    helped = Maker(CorridorWorld(), [refusing, Written((SHORT,))], Care()).attempt(ROOMS3)
+    helped = Maker(CORRIDOR, CorridorWorld(), [refusing, Written((SHORT,))], Care()).work(Job(ROOMS3))
     assert actions(helped) == SHORT
 
 
@@ -128,7 +133,7 @@ def test_a_reference_survives_a_later_attempt_that_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "written", "listed"),
+    ("name", "written", "listed"),
     [
         ("alfworld", "put mug 1 in/on desk 2", "move mug 1 to desk 2"),
         ("alfworld", "Go to desk 2.", "go to desk 2"),
@@ -136,17 +141,18 @@ def test_a_reference_survives_a_later_attempt_that_fails() -> None:
         ("webshop", "search[red Shoes] and look", "search[red Shoes]"),
     ],
 )
-def test_other_wordings_of_public_demonstrations(rules: str, written: str, listed: str) -> None:
-    assert listed in list(REWRITES[rules](written, Observation("", (listed,))))
+def test_other_wordings_of_public_demonstrations(name: str, written: str, listed: str) -> None:
+    assert listed in list(find_kind(name).sources.rewrite(written, Observation("", (listed,))))
 
 
 def test_a_scienceworld_reference_keeps_what_its_check_compares() -> None:
     """Appendix "Transition Consistency Checks": the full admissible list and the objects are never compared."""
-    reference = replay(CorridorEnvironment(), ROOMS3, SHORT, "x")
-    assert kept(reference, "alfworld") == reference
-    bare = kept(reference, "scienceworld")
+    kind = replace(CORRIDOR, sources=replace(find_kind("scienceworld").sources, rehearse=None))
+    bare = Maker(kind, CorridorWorld(), [Written((SHORT,))], Care()).work(Job(ROOMS3)).reference
+    assert bare is not None
     assert bare.initial.admissible == ()
     assert all(step.observation.admissible == () and step.observation.text for step in bare.steps)
+    assert [step.action for step in bare.steps] == list(SHORT)
 
 
 def test_a_candidate_ends_where_its_best_score_was_reached() -> None:
@@ -161,7 +167,9 @@ def test_a_candidate_ends_where_its_best_score_was_reached() -> None:
         def open(self) -> CorridorEnvironment:
             return Scored()
 
-    made = Maker(ScoredWorld(), [Written((("go east", "go east", "go west"),))], Care()).attempt(ROOMS3)
+    made = Maker(CORRIDOR, ScoredWorld(), [Written((("go east", "go east", "go west"),))], Care()).work(
+        Job(ROOMS3)
+    )
     assert actions(made) == ("go east",)
     assert made.reference is not None
     assert made.reference.score == 50.0

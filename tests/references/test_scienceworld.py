@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.environments.rule_table import RULES
+from actfirst.environments.scienceworld.kind import KIND
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.verify import verify_store
 from actfirst.references.store import ReferenceStore
+from tests.support.kinds import RULES
 
 pytestmark = [
     pytest.mark.slow,
@@ -25,7 +26,7 @@ def test_gold_paths_become_short_admissible_references_that_replay(tmp_path: Pat
     opener = partial(ScienceworldWorld, ("boil", "test-conductivity", "power-component"))
     world, path = opener(), tmp_path / "store.jsonl"
     chosen = [task for task in world.tasks("train") if task.id.endswith("/0")]
-    build_store(opener, Plan(("gold",), workers=1), chosen, path)
+    build_store(KIND, opener, Plan(("gold",), workers=1), chosen, path)
     store = ReferenceStore.open(path, world)
     environment = world.open()
     for task in chosen:
@@ -39,5 +40,5 @@ def test_gold_paths_become_short_admissible_references_that_replay(tmp_path: Pat
             assert RULES["scienceworld"].valid(step.action, seen)
             seen = environment.step(step.action)
     environment.close()
-    found = verify_store(opener, path, chosen, workers=1)
+    found = verify_store(KIND, opener, path, chosen, workers=1)
     assert (found.overall.aligned, found.overall.unreliable) == (3, 0)

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.environments.pocket.kind import KIND as POCKET_KIND
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import ReferenceStoreError, RunFolderError
 from actfirst.records import Task
-from actfirst.references import store as references_store
-from actfirst.references.build.attempt import Attempt
 from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.build.replay import replay
 from actfirst.references.live import LiveReferences
-from actfirst.references.store import ReferenceStore, ReferenceWriter
+from actfirst.references.store import Attempt, ReferenceStore, ReferenceWriter
+from actfirst.runs.lock import RunLock
 
 OPEN = partial(PocketWorld, train=12)
 WORLD = OPEN()
@@ -28,7 +28,7 @@ SETTINGS = {"name": "pocket", "seed": 0, "receptacles": (6, 9)}
 
 
 def build(path: Path) -> None:
-    build_store(OPEN, PLAN, TASKS, path, SETTINGS)
+    build_store(POCKET_KIND, OPEN, PLAN, TASKS, path, SETTINGS)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def without_times(path: Path) -> list[dict[str, object]]:
 
 
 def test_a_store_gives_back_exactly_what_was_written(store: Path) -> None:
-    read, made = ReferenceStore.open(store, WORLD), LiveReferences(WORLD, "walkthrough")
+    read, made = ReferenceStore.open(store, WORLD), LiveReferences(POCKET_KIND, WORLD, "walkthrough")
     assert len(read) == 12
     assert all(read.get(task) == made.get(task) for task in TASKS)
     assert read.get(Task("pocket/train/999999-pick", "train", "pick")) is None
@@ -153,7 +153,7 @@ def test_a_header_that_lost_its_end_is_written_again(store: Path) -> None:
     assert without_times(store) == whole
 
 
-@pytest.mark.parametrize("place", ["/proc/x/y", "/dev/full", "."])
+@pytest.mark.parametrize("place", ["/proc/x/y", "."])
 def test_a_place_that_cannot_be_written_is_named(place: str, tmp_path: Path) -> None:
     path = tmp_path if place == "." else Path(place)
     with pytest.raises((RunFolderError, ReferenceStoreError), match=str(path)):
@@ -167,14 +167,14 @@ def test_what_another_build_wrote_just_before_the_lock_is_kept(
     """The other one begins a new file, or cuts half a line and goes on; it ends when this one is about to lock."""
     whole = without_times(store)
     store.write_bytes(store.read_bytes()[:-40] if left == "half a line" else b"")
-    lock = references_store._lock
+    lock = RunLock.take_file
 
-    def other_first(path: Path) -> int:
-        monkeypatch.setattr(references_store, "_lock", lock)
+    def other_first(path: Path) -> RunLock:
+        monkeypatch.setattr(RunLock, "take_file", lock)
         build(path)
         return lock(path)
 
-    monkeypatch.setattr(references_store, "_lock", other_first)
+    monkeypatch.setattr(RunLock, "take_file", other_first)
     ReferenceWriter(store, WORLD, SETTINGS).close()
     assert without_times(store) == whole
 
@@ -182,14 +182,14 @@ def test_what_another_build_wrote_just_before_the_lock_is_kept(
 def test_another_world_that_was_begun_just_before_the_lock_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = references_store._lock
+    lock = RunLock.take_file
 
-    def other_first(path: Path) -> int:
-        monkeypatch.setattr(references_store, "_lock", lock)
+    def other_first(path: Path) -> RunLock:
+        monkeypatch.setattr(RunLock, "take_file", lock)
         ReferenceWriter(path, PocketWorld(seed=1), SETTINGS).close()
         return lock(path)
 
-    monkeypatch.setattr(references_store, "_lock", other_first)
+    monkeypatch.setattr(RunLock, "take_file", other_first)
     with pytest.raises(ReferenceStoreError, match="would not replay"):
         ReferenceWriter(tmp_path / "new.jsonl", WORLD, SETTINGS)
 
@@ -218,7 +218,14 @@ class TestAStoreThatIsContinuedWithMoreTasks:
             assert half.read_bytes() == store.read_bytes()
 
     def test_lines_after_it_are_read_and_named_by_their_number(self, store: Path) -> None:
-        build_store(partial(PocketWorld, train=14), PLAN, PocketWorld(train=14).tasks("train"), store, SETTINGS)
+        build_store(
+            POCKET_KIND,
+            partial(PocketWorld, train=14),
+            PLAN,
+            PocketWorld(train=14).tasks("train"),
+            store,
+            SETTINGS,
+        )
         assert len(ReferenceStore.read(store)) == 14
         lines = store.read_bytes().splitlines(keepends=True)
         store.write_bytes(b"".join(lines[:14]) + lines[14].replace(b'"text":"', b'"text":7,"x":"', 1))
@@ -237,7 +244,7 @@ def test_a_world_of_other_tasks_that_are_no_more_still_leaves_none_uncounted(sto
 
 def test_two_builds_do_not_write_one_file_at_the_same_time(store: Path) -> None:
     writer = ReferenceWriter(store, WORLD)
-    with pytest.raises(ReferenceStoreError, match="another process is building"):
+    with pytest.raises(RunFolderError, match="already open for writing"):
         ReferenceWriter(store, WORLD)
     writer.close()
     ReferenceWriter(store, WORLD).close()

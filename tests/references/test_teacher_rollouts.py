@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from actfirst.errors import ReferenceStoreError
-from actfirst.references.build.build import Import, Plan, build_store
+from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
+from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore
 from actfirst.training.teacher_rollouts import TeacherRollouts
 from tests.support.collecting import Bench, bench, perfect
 from tests.support.scripted import Script
-from tests.support.toy_world import CorridorWorld
+from tests.support.toy_world import CORRIDOR, CorridorWorld
 
 WORLD = CorridorWorld()
 TASKS = WORLD.tasks("train")[:4]
@@ -72,7 +73,7 @@ def test_a_rollout_whose_environment_failed_is_played_again_and_one_that_the_mod
 def test_rollouts_become_references(tmp_path: Path) -> None:
     path, store = tmp_path / "rollouts.jsonl", tmp_path / "store.jsonl"
     collect(path)
-    build_store(CorridorWorld, Plan((), (Import(path, "teacher:8b"),)), TASKS, store)
+    build_store(CORRIDOR, CorridorWorld, Plan((), (Import(path, "teacher:8b"),)), TASKS, store)
     found = coverage(ReferenceStore.open(store, WORLD))
     assert found.sources == {"teacher:8b": 4}
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from actfirst.environments.solving import Budget, Rehearsal
 from actfirst.records import Observation, Reference, ReferenceStep, Task
-from actfirst.references.build.candidates import Candidate
-from actfirst.references.build.rehearsal import Rehearsal
-from actfirst.references.build.shorten import Budget
-from actfirst.references.build.trials import Chosen, Trials, actions_of
-from actfirst.references.build.workbench import Workbench
+from actfirst.references.build.trials import Chosen, Trials, Workbench, actions_of
+from actfirst.references.sources import Candidate
 from tests.references.worlds import tasks
-from tests.support.toy_world import CorridorEnvironment, CorridorWorld
+from tests.support.toy_world import CORRIDOR, CorridorEnvironment, CorridorWorld
 
 ROOMS4 = tasks()[2]
 STRAIGHT = ("go east", "go east", "go east", "pull lever")
@@ -47,7 +45,7 @@ class Hall:
 
 class HallBench(Workbench):
     def __init__(self, hall: Hall) -> None:
-        super().__init__(CorridorWorld())
+        super().__init__(CORRIDOR, CorridorWorld())
         self.hall = hall
 
     @property

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from actfirst.environments.base import Environment
+from actfirst.environments.solving import ReferenceSources
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.references.build.candidates import Candidate
-from tests.support.toy_world import CorridorEnvironment, CorridorWorld
+from actfirst.references.sources import Candidate
+from tests.support.toy_world import CORRIDOR, CorridorEnvironment, CorridorWorld
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,20 @@ class _Counting(CorridorEnvironment):
 
 @dataclass(frozen=True)
 class WeatherWorld(CorridorWorld):
-    """It rains in every `every`-th episode of an environment; the world knows that its tasks are random."""
+    """It rains in every `every`-th episode of an environment."""
 
     every: int = 2
 
     def open(self) -> Environment:
         return _Counting(every=self.every)
 
-    def is_random(self, task: Task) -> bool:
-        return True
+
+def _always(task: Task) -> bool:
+    return True
+
+
+WEATHER = replace(CORRIDOR, sources=ReferenceSources(chance=_always))
+"""Its tasks are known to be random."""
 
 
 @dataclass

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.config.sections import PoolSection
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool
+from actfirst.environments.pool.pool import ProcessPool
 from actfirst.errors import EnvironmentFailure, WorkerLost
 from actfirst.evaluate.protocol import evaluate
 from actfirst.methods.acting import Acting, Guided, ReplayReference, ThinkThenAct, TrainingPoint
@@ -149,7 +150,9 @@ def test_a_worker_that_crashes_is_survived_by_its_tasks(tmp_path: Path) -> None:
     """Two of four tasks lose their worker once; with one worker for all, so do their neighbours."""
 
     async def run() -> RolloutBatch:
-        pool = ProcessPool(misbehaving(tmp_path), PoolLimits(workers=1, per_worker=4, step_seconds=20))
+        pool = ProcessPool(
+            misbehaving(tmp_path), PoolSection(workers=1, environments_per_worker=4, step_seconds=20)
+        )
         collector = bench("actfirst-no-id", perfect).playing(pool=pool, retries=4)
         tasks = [Task(f"corridor/{how}/3-000", "train", "rooms") for how in ("plain", "once-crash", "slow")]
         tasks.append(Task("corridor/once-raise/4-000", "train", "rooms"))

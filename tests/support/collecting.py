@@ -8,16 +8,15 @@ from typing import Any
 from actfirst.config.sections import Generation
 from actfirst.environments.base import World
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES
 from actfirst.methods.acting import Policy
 from actfirst.methods.table import METHODS
-from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Task
 from actfirst.references.base import References
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.play import Player
 from actfirst.rollout.responses import Scorer
+from tests.support.kinds import RULES, TEMPLATE_SETS
 from tests.support.scripted import Request, Script, ScriptedEngine, ScriptedTeacher
 from tests.support.tiny_models import make_tiny_tokenizer
 from tests.support.toy_world import CorridorReferences, CorridorWorld

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.config.sections import Config
 from tests.support.tiny_models import make_tiny_checkpoint
 
 OVERRIDES = (

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actfirst.environments.base import Environment
+from actfirst.environments.alfworld.kind import PROMPTS
+from actfirst.environments.alfworld.rules import AlfworldRules
+from actfirst.environments.base import Environment, EnvironmentKind, OptionsSection
 from actfirst.errors import TaskError
 from actfirst.records import Observation, Reference, Task
 from actfirst.references.build.replay import replay
@@ -66,7 +68,6 @@ class CorridorWorld:
     """Corridors of 2 to 5 rooms."""
 
     name: str = "corridor"
-    rules: str = "alfworld"
     turn_limit: int = 8
     fingerprint: str = "corridor-1"
 
@@ -80,6 +81,16 @@ class CorridorWorld:
 
     def open(self) -> Environment:
         return CorridorEnvironment()
+
+
+def open_corridor(section: OptionsSection) -> CorridorWorld:
+    return CorridorWorld()
+
+
+CORRIDOR = EnvironmentKind(
+    name="corridor", section=OptionsSection, open=open_corridor, rules=AlfworldRules(), prompts=PROMPTS
+)
+"""Not registered: tests hand it over."""
 
 
 class CorridorReferences:

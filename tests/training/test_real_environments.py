@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.config.sections import Config
 from actfirst.environments.base import World
-from actfirst.environments.registry import open_world
+from actfirst.environments.registry import kind_of, open_world
 from actfirst.learning.sft import Example, SftSettings, fine_tune
 from actfirst.models.folder import find_model
 from actfirst.policy.history import fit
 from actfirst.policy.parsing import ACTION, END_ACTION
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Reference, Task, TurnContext
 from actfirst.references.build.build import Plan, build_store
@@ -64,7 +64,7 @@ def trains(recipe: str, folder: Path, *overrides: str) -> None:
     order = TaskOrder(tuple(world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed)
     opener, plan = partial(open_world, config.environment), Plan((config.references.source,), workers=0)
     tasks = order.batch(0)[:GUIDED]
-    build_store(opener, plan, tasks, store)
+    build_store(kind_of(config.environment), opener, plan, tasks, store)
     reference = ReferenceStore.open(store, world).get(tasks[0])
     assert reference is not None
     teach(world, tasks[0], reference, config, student)
@@ -90,7 +90,7 @@ def teach(world: World, task: Task, reference: Reference, config: Config, folder
     environment.close()
     prompt = fit(
         encoder,
-        TEMPLATE_SETS[world.rules],
+        read_templates(kind_of(config.environment).prompts),
         Mode.INVERSE_DYNAMICS,
         TurnContext(instruction, (), seen, 1),
         config.rollout.generation.prompt_limit,

@@ -12,7 +12,8 @@ from actfirst.methods.strategies import Strategy
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from actfirst.config.sections import Config, ReferencesSection
+    from actfirst.config.config import Config
+    from actfirst.config.sections import ReferencesSection
     from actfirst.records import Task
     from actfirst.references.base import References
     from actfirst.training.parts import Stage

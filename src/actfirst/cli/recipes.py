@@ -37,7 +37,7 @@ def show_recipe(
 
     \b
     actfirst recipes show pocket
-    actfirst recipes show paper/alfworld-1.7b --resolved
+    actfirst recipes show pocket --resolved
     """
     if resolved:
         from actfirst.config.load import dump_toml, resolve

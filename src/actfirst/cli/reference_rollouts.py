@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from actfirst.cli.progress import progress
 
 if TYPE_CHECKING:
-    from actfirst.config.sections import Config
+    from actfirst.config.config import Config
     from actfirst.records import Task
-    from actfirst.references.build.build import Import
+    from actfirst.references.sources import Import
 
 
 def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], out: Path) -> Import:
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
     from actfirst.models.folder import find_model
-    from actfirst.references.build.build import Import
+    from actfirst.references.sources import Import
     from actfirst.training.teacher_rollouts import TeacherRollouts
 
     folder = find_model(model, "--teacher")

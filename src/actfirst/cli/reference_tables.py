@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from actfirst.cli.console import print_note, print_table
 
 if TYPE_CHECKING:
-    from actfirst.references.build.attempt import Attempt
     from actfirst.references.build.coverage import Coverage, Group
     from actfirst.references.build.verify import Share, Verification
+    from actfirst.references.store import Attempt
 
 
 def print_coverage(file: Path, found: Coverage) -> None:

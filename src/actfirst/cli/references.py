@@ -16,11 +16,11 @@ from actfirst.cli.reference_rollouts import play_teacher
 from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
 
 if TYPE_CHECKING:
-    from actfirst.config.sections import Config
+    from actfirst.config.config import Config
     from actfirst.environments.base import World
+    from actfirst.environments.solving import Care
     from actfirst.records import Task
-    from actfirst.references.build.attempt import Attempt
-    from actfirst.references.build.make import Care
+    from actfirst.references.store import Attempt
 
 app = typer.Typer(help="Build, verify and show offline reference trajectories.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def build(
     sources: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated: best, walkthrough, solver, expert, oracle, gold, solutions; or none. "
+            help="Comma-separated: sources of the environment, as in walkthrough,expert; best for all; or none. "
             "Default: the recipe's references.source."
         ),
     ] = None,
@@ -80,30 +80,30 @@ def build(
 
     \b
     actfirst references build pocket references/pocket.jsonl
-    actfirst references build paper/alfworld-1.7b references/alfworld.jsonl --import demonstrations.jsonl.xz
+    actfirst references build mine.toml references/mine.jsonl --import demonstrations.jsonl.xz
     actfirst references build pocket references/pocket.jsonl --teacher pocket:teacher
     actfirst train pocket references.path=references/pocket.jsonl
     """
     from functools import partial
 
     from actfirst.config.load import resolve
-    from actfirst.environments.registry import open_world
-    from actfirst.references.build.build import Import, Plan, build_store
+    from actfirst.environments.registry import kind_of, open_world
+    from actfirst.references.build.build import Plan, build_store
     from actfirst.references.build.coverage import coverage
+    from actfirst.references.sources import Import
     from actfirst.references.store import ReferenceStore
 
     started = Effort.now()
     config = resolve(recipe, overrides or [])
-    opener = partial(open_world, config.environment)
-    world = opener()
-    tasks = choose(world, split, per_kind, only)
+    kind, opener = kind_of(config.environment), partial(open_world, config.environment)
+    tasks = choose(opener(), split, per_kind, only)
     files = [Import(path) for path in imports or []]
     for model in teachers or []:
         files.append(play_teacher(config, model, rollouts, tasks, out))
     plan = Plan(
         sources=_names(sources if sources is not None else config.references.source),
         imports=tuple(files),
-        care=_care(world, shorten_seconds),
+        care=_care(kind.sources.care, shorten_seconds),
         workers=_workers(config, workers),
         again=again,
     )
@@ -115,7 +115,7 @@ def build(
             covered += attempt is not None and attempt.reference is not None
             told(done, of, f"{covered} new references")
 
-        build_store(opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
+        build_store(kind, opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
     result = coverage(ReferenceStore.read(out))
     print_coverage(out, result)
     effort = Effort.now().since(started)
@@ -148,12 +148,12 @@ def verify(
 
     \b
     actfirst references verify pocket references/pocket.jsonl
-    actfirst references verify scienceworld-small references/scienceworld.jsonl --per-kind 2
+    actfirst references verify pocket references/pocket.jsonl --per-kind 2
     """
     from functools import partial
 
     from actfirst.config.load import resolve
-    from actfirst.environments.registry import open_world
+    from actfirst.environments.registry import kind_of, open_world
     from actfirst.references.build.verify import verify_store
 
     started = Effort.now()
@@ -163,6 +163,7 @@ def verify(
     configuration = config.environment.model_dump(mode="json")
     with progress("references") as told:
         found = verify_store(
+            kind_of(config.environment),
             opener,
             file,
             tasks,
@@ -232,16 +233,14 @@ def _names(given: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in given.split(",") if name.strip() and name.strip() != "none")
 
 
-def _care(world: World, shorten_seconds: float | None) -> Care | None:
-    """What the benchmark needs, with another shortening budget if one is given."""
+def _care(needed: Care, shorten_seconds: float | None) -> Care:
+    """What the environment needs, with another shortening budget if one is given."""
     from dataclasses import replace
 
-    from actfirst.references.build.make import CARE, Care
-    from actfirst.references.build.shorten import Budget
+    from actfirst.environments.solving import Budget
 
     if shorten_seconds is None:
-        return None
-    needed = CARE.get(world.rules, Care())
+        return needed
     # Replays are no limit of their own here: who gives seconds means seconds.
     budget = Budget(replays=1_000_000, seconds=shorten_seconds) if shorten_seconds > 0 else None
     return replace(needed, shorten=budget)

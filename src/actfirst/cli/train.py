@@ -10,7 +10,7 @@ import typer
 from actfirst.cli.console import check_result_file, print_note, write_result
 
 if TYPE_CHECKING:
-    from actfirst.config.sections import Config
+    from actfirst.config.config import Config
 
 RUNS = Path("runs")
 
@@ -39,7 +39,7 @@ def train(
     \b
     actfirst train pocket
     actfirst train pocket run.updates=20 learner.learning_rate=1e-4 --run runs/short
-    actfirst train paper/alfworld-1.7b models.student=/models/Qwen3-1.7B --dry-run
+    actfirst train mine.toml models.student=/models/Qwen3-1.7B --dry-run
     actfirst train --run runs/short --resume
     actfirst train --run runs/short --resume run.updates=40     # longer than it was meant to be
 

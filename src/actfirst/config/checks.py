@@ -1,6 +1,6 @@
 """Rules that span several sections of a configuration, and the names that only other packages know.
 
-Rules inside one section stand in `sections.py`.
+Rules inside one section stand with the section.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from actfirst.config.mistakes import Mistake, from_validation, names, source_of
-from actfirst.config.schema import suggest
-from actfirst.config.sections import Config, MethodsSection, key_of
+from actfirst.config.config import Config
+from actfirst.config.mistakes import Mistake, from_validation, source_of
+from actfirst.config.schema import names, suggest
+from actfirst.config.sections import MethodsSection, key_of
+from actfirst.environments.registry import built_in_kinds, kind_of
+from actfirst.references.sources import BEST
 
 
 def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mistake]:
@@ -58,6 +61,11 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
                 "the learner and the teacher score the model's own distribution, so training responses must "
                 f"be sampled from it: must be {value:g}",
             )
+    own = kind_of(config.environment).sources.ways
+    ways = [BEST, *own, *(way for kind in built_in_kinds().values() for way in kind.sources.ways)]
+    if config.references.source not in ways:
+        remedy = f"must be one of {names(dict.fromkeys(ways))}"
+        refuse("references.source", config.references.source, remedy)
     if config.rollout.overlap and config.learner.max_version_lag == 0:
         refuse(
             "learner.max_version_lag",
@@ -105,7 +113,7 @@ def method_constants(tables: Mapping[str, object], origins: Mapping[str, str]) -
             try:
                 found[name] = row.constants.model_validate(values)
             except ValidationError as error:
-                mistakes += from_validation(error, origins, row.constants, key)
+                mistakes += from_validation(error, values, origins, row.constants, key)
         elif name in given:
             remedy = f"the method {methods[name]} has no constants; leave it out"
             mistakes.append(Mistake(key, values, remedy, source_of(key, origins)))

@@ -15,13 +15,15 @@ from typing import cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from actfirst.config.base import Section
 from actfirst.config.checks import combination_mistakes, method_constants, method_mistakes
+from actfirst.config.config import Config
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, config_error, from_validation
 from actfirst.config.recipe_files import Layer, read_layers
-from actfirst.config.schema import KIND, tables_of_kinds
-from actfirst.config.sections import Config, Section
+from actfirst.config.schema import KIND
 
 COMMAND_LINE = "command line"
+_ENVIRONMENT = "environment"
 Tables = dict[str, object]
 
 
@@ -40,7 +42,7 @@ def resolve(recipe: str | Path, overrides: Sequence[str] = ()) -> Config:
     try:
         config = Config.model_validate({**tables, "methods": constants})
     except ValidationError as error:
-        raise config_error(recipe, mistakes + from_validation(error, origins)) from None
+        raise config_error(recipe, mistakes + from_validation(error, values, origins)) from None
     mistakes += combination_mistakes(config, origins)
     if mistakes:
         raise config_error(recipe, mistakes)
@@ -92,16 +94,15 @@ def parse_value(text: str) -> object:
 def merge(layers: Sequence[Layer]) -> tuple[Tables, dict[str, str]]:
     """All layers in one, and for each dotted key the source that set it.
 
-    A table that exists in several kinds starts afresh when a layer changes its kind: the keys of ALFWorld mean
-    nothing to the pocket environment.
+    The environment's table starts afresh when a layer names another environment: the keys of one mean nothing to
+    another.
     """
     values: Tables = {}
     origins: dict[str, str] = {}
     for layer in layers:
-        for table in tables_of_kinds():
-            if _changes_kind(values.get(table), layer.values.get(table)):
-                values[table] = {}
-                _forget(origins, table)
+        if _changes_kind(values.get(_ENVIRONMENT), layer.values.get(_ENVIRONMENT)):
+            values[_ENVIRONMENT] = {}
+            _forget(origins, _ENVIRONMENT)
         _merge_table(values, layer.values, layer.source, origins, "")
     return values, origins
 

@@ -7,15 +7,17 @@ reported together: nobody should have to run a command five times to find five t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from actfirst.config.schema import KIND, Place, kinds, locate, suggest, wanted, wanted_item
-from actfirst.config.sections import Config, Section
+from actfirst.config.base import Section
+from actfirst.config.config import Config
+from actfirst.config.schema import KIND, Place, locate, names, suggest, wanted, wanted_item
+from actfirst.environments.registry import available
 from actfirst.errors import ConfigError
 
 NOT_GIVEN: Final = object()
@@ -44,10 +46,16 @@ def config_error(recipe: object, mistakes: Sequence[Mistake]) -> ConfigError:
 
 
 def from_validation(
-    error: ValidationError, origins: Mapping[str, str], root: type[Section] = Config, key: str = ""
+    error: ValidationError,
+    values: object,
+    origins: Mapping[str, str],
+    root: type[Section] = Config,
+    key: str = "",
 ) -> list[Mistake]:
-    """Pydantic's findings in our words. `origins` says which source set each dotted key; `root` stands at `key`."""
-    return [_mistake(f, locate(f["loc"], root, key), origins) for f in error.errors(include_url=False)]
+    """Pydantic's findings about the tables `values`, in our words. `origins` says which source set each dotted key;
+    `root` is the section of the tables, which stand at `key`."""
+    found = error.errors(include_url=False)
+    return [_mistake(finding, locate(finding["loc"], values, root, key), origins) for finding in found]
 
 
 def source_of(key: str, origins: Mapping[str, str]) -> str:
@@ -65,11 +73,6 @@ def show(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def names(values: Iterable[str]) -> str:
-    """Allowed names, quoted."""
-    return ", ".join(f'"{value}"' for value in values)
-
-
 def _mistake(finding: ErrorDetails, place: Place, origins: Mapping[str, str]) -> Mistake:
     source = source_of(place.key, origins)
     given: object = finding["input"]
@@ -80,14 +83,10 @@ def _mistake(finding: ErrorDetails, place: Place, origins: Mapping[str, str]) ->
             )
         case "missing":
             return _missing(place, source)
-        case "union_tag_invalid" | "union_tag_not_found" if place.field is not None and isinstance(
-            given, Mapping
-        ):
-            tag = given.get(KIND, NOT_GIVEN)
+        case "environment_name":
             key = f"{place.key}.{KIND}"
-            return Mistake(
-                key, tag, f"must be one of {names(kinds(place.field))}", source_of(key, origins) or source
-            )
+            tag = given.get(KIND, NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
+            return Mistake(key, tag, f"must be one of {names(available())}", source_of(key, origins) or source)
         case "value_error":
             return Mistake(place.key, NOT_GIVEN, str(finding["ctx"]["error"]), source)
         case _ if place.field is not None:

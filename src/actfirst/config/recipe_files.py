@@ -1,6 +1,6 @@
 """Recipes as files: the packaged catalogue, user files, and inheritance through `extends`.
 
-A recipe is a packaged name ("paper/alfworld-1.7b") or the path of a file that ends in `.toml`. The same rule
+A recipe is a packaged name ("pocket", "paper/base") or the path of a file that ends in `.toml`. The same rule
 holds in `extends`, where a path is relative to the file that says it. Nothing here knows which keys are right.
 """
 

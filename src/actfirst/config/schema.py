@@ -1,23 +1,23 @@
 """Questions about the configuration models: which keys exist, what a key wants, where an error belongs.
 
-This is what makes messages about mistakes helpful. It reads the annotations of `models.py`, so a new field
+This is what makes messages about mistakes helpful. It reads the annotations of the sections, so a new field
 needs nothing here.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import Discriminator
 from pydantic.fields import FieldInfo
 
-from actfirst.config.sections import PLUGIN, Config, Section
-from actfirst.environments.entry_points import installed_environments
+from actfirst.config.base import Section
+from actfirst.config.config import Config
+from actfirst.environments.base import EnvironmentSection
+from actfirst.environments.registry import available, built_in_kinds, find_kind
 
 NAMES: dict[object, str] = {
     int: "a whole number",
@@ -26,7 +26,7 @@ NAMES: dict[object, str] = {
     bool: "true or false",
     dict[str, object]: "a table",
 }
-KIND = "name"  # the key that says which kind a table is, where a table exists in several
+KIND = "name"  # the key of an environment's table that says which environment it is
 
 
 @dataclass(frozen=True)
@@ -38,45 +38,28 @@ class Place:
     field: FieldInfo | None
 
 
-def locate(location: Sequence[str | int], root: type[Section] = Config, key: str = "") -> Place:
-    """The place of a pydantic error location in `root`, which stands at `key`. A union's tag is part of the location
-    but not of the key."""
+def locate(location: Sequence[str | int], values: object, root: type[Section] = Config, key: str = "") -> Place:
+    """The place of a pydantic error location in the tables that were given; they are a `root` and stand at `key`."""
     section: type[Section] | None = None
-    choices: list[type[Section]] = [root]
+    inner: type[Section] | None = root
     field: FieldInfo | None = None
     for part in location:
         if isinstance(part, int):
             key += f"[{part}]"
-        elif len(choices) > 1:
-            choices = [choice for choice in choices if _tag(choice) == part]
-        else:
-            key = f"{key}.{part}" if key else part
-            section = choices[0] if choices else None
-            field = section.model_fields.get(part) if section else None
-            choices = sections_of(field)
+            continue
+        key = f"{key}.{part}" if key else part
+        section, field = inner, inner.model_fields.get(part) if inner else None
+        values = values.get(part) if isinstance(values, Mapping) else None
+        inner = _section_of(field, values)
     return Place(key, section, field)
 
 
-def sections_of(field: FieldInfo | None) -> list[type[Section]]:
-    """The section a field holds, or all that it may hold; empty for a plain value."""
-    if field is None:
-        return []
-    several = isinstance(field.annotation, UnionType) or get_origin(field.annotation) is Union
-    options = [_bare(option) for option in (get_args(field.annotation) if several else (field.annotation,))]
-    return [option for option in options if isinstance(option, type) and issubclass(option, Section)]
-
-
-def tables_of_kinds() -> list[str]:
-    """Tables that exist in several kinds."""
-    return [name for name, field in Config.model_fields.items() if _in_kinds(field)]
-
-
-def kinds(field: FieldInfo) -> list[str]:
-    """The names that a table of several kinds may have; empty for everything else."""
-    if not _in_kinds(field):
-        return []
-    own = [tag for section in sections_of(field) if (tag := _tag(section)) != PLUGIN]
-    return [*own, *(name for name in installed_environments() if name not in own)]
+def _section_of(field: FieldInfo | None, given: object) -> type[Section] | None:
+    """The section that a field holds; of the environment, the one that was given."""
+    annotation = field.annotation if field else None
+    if annotation is EnvironmentSection and isinstance(given, Mapping) and given.get(KIND) in available():
+        return find_kind(given[KIND]).section
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
 
 
 def known_keys() -> list[str]:
@@ -105,8 +88,14 @@ def _shortens(name: str, field: str) -> bool:
 
 def wanted(field: FieldInfo) -> str:
     """What a field accepts, in words."""
-    names = ", ".join(f'"{name}"' for name in kinds(field))
-    return f"a table whose {KIND} is one of {names}" if names else _words(field.annotation, field.metadata)
+    if field.annotation is EnvironmentSection:
+        return f"a table whose {KIND} is one of {names(available())}"
+    return _words(field.annotation, field.metadata)
+
+
+def names(values: Iterable[str]) -> str:
+    """Allowed names, quoted."""
+    return ", ".join(f'"{value}"' for value in values)
 
 
 def wanted_item(field: FieldInfo) -> str:
@@ -119,7 +108,7 @@ def _words(annotation: object, metadata: Sequence[object] = ()) -> str:
     if origin is Annotated:
         return _words(arguments[0], arguments[1:])
     if origin is Literal:
-        return "one of " + ", ".join(f'"{value}"' for value in arguments)
+        return f"one of {names(arguments)}"
     if origin is tuple:
         if arguments[-1] is Ellipsis:
             least = next((f" of at least {r.min_length}" for r in metadata if isinstance(r, MinLen)), "")
@@ -152,24 +141,13 @@ def _bound(rule: object) -> str:
     return ""
 
 
-def _bare(option: object) -> object:
-    return get_args(option)[0] if get_origin(option) is Annotated else option
-
-
-def _in_kinds(field: FieldInfo) -> bool:
-    return any(isinstance(rule, Discriminator) for rule in field.metadata)
-
-
-def _tag(section: type[Section]) -> str:
-    """The name of a kind; a plug-in is called as its entry point is, so its section has none of its own."""
-    name = section.model_fields[KIND]
-    return PLUGIN if name.is_required() else str(name.default)
-
-
 def _keys(section: type[Section], prefix: str) -> Iterator[str]:
     for name, field in section.model_fields.items():
-        inner = sections_of(field)
-        if not inner:
+        inner = _section_of(field, None)
+        if inner is None:
             yield prefix + name
-        for choice in inner:
-            yield from _keys(choice, f"{prefix}{name}.")
+        elif inner is EnvironmentSection:
+            for kind in built_in_kinds().values():
+                yield from _keys(kind.section, f"{prefix}{name}.")
+        else:
+            yield from _keys(inner, f"{prefix}{name}.")

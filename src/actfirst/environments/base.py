@@ -1,16 +1,27 @@
-"""The environment protocol. An environment knows nothing of methods, prompts or engines.
+"""What an environment is: the protocols that it is played through, and the one record that registers it.
 
 A `World` lists tasks and opens environments; an `Environment` plays one episode at a time. Both are plain
 synchronous objects: worker pools and deadlines are built around them, not inside. A rollout sees them through an
-`EnvironmentPool`, which hands out one `AsyncEnvironment` per episode.
+`EnvironmentPool`, which hands out one `AsyncEnvironment` per episode. An `EnvironmentKind` says everything else about a
+benchmark: its section of a recipe, its rules, its prompts, how its tasks are solved. An environment knows nothing of
+methods or engines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from typing import Generic, Protocol, Self, TypeVar
 
+from pydantic import Field, model_validator
+
+from actfirst.config.base import Section
+from actfirst.environments.comparing import Comparing, Walk, any_admissible
+from actfirst.environments.findings import Check
+from actfirst.environments.rules import TransitionRules
+from actfirst.environments.solving import ReferenceSources
 from actfirst.records import Observation, Task
 
 
@@ -33,12 +44,10 @@ class Environment(Protocol):
 class World(Protocol):
     """One benchmark as configured: its tasks, and environments that play them.
 
-    `rules` names the transition rules and the prompt templates that belong to the benchmark. `fingerprint`
-    changes whenever a stored reference would no longer replay.
+    `fingerprint` changes whenever a stored reference would no longer replay.
     """
 
     name: str
-    rules: str
     turn_limit: int
     fingerprint: str
 
@@ -67,3 +76,100 @@ class EnvironmentPool(Protocol):
     async def close(self) -> None:
         """Release everything; leaves no process behind."""
         ...
+
+
+class EnvironmentSection(Section):
+    """The `environment` table of a recipe. Each kind of environment has a subclass of its own."""
+
+    name: str
+
+
+class OptionsSection(EnvironmentSection):
+    """For environments that need no section of their own: whatever stands in `options` is theirs to understand."""
+
+    options: dict[str, object] = Field({}, description="what the environment itself understands")
+
+    @model_validator(mode="after")
+    def _options_are_plain(self) -> Self:
+        for key, value in self.options.items():
+            if not isinstance(value, str | bool | int | float | tuple | dict):
+                raise ValueError(f"options.{key} = {value} is neither text, number, truth, list nor table")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PromptForms:
+    """How prompts are worded: a folder with `<mode>.txt` and `<mode>_no_history.txt` of each mode, and two functions.
+
+    `action_values` gives the placeholder values that describe what can be done now. `shown_reference` is how
+    a reference next observation appears in the inverse-dynamics prompt.
+    """
+
+    folder: Traversable
+    action_values: Callable[[Observation], Mapping[str, str]]
+    shown_reference: Callable[[str], str] = str
+
+
+def quoted(items: Iterable[str]) -> str:
+    """A list as prompts show it: one line, each item in quotes."""
+    return ", ".join(f"'{item}'" for item in items)
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting:
+    """What suits a world's environments: worker processes or this one, and how many one worker plays.
+
+    `threads` says that environments of one process may be called at the same time; without, one worker plays one.
+    """
+
+    processes: bool
+    per_worker: int
+    threads: bool = True
+
+
+INLINE = Hosting(processes=False, per_worker=64)
+
+
+def _alone(section: EnvironmentSection) -> Hosting:
+    return Hosting(processes=True, per_worker=1)
+
+
+def _needs_nothing(section: EnvironmentSection) -> None:
+    """Everything that it needs is installed with it."""
+
+
+def _no_checks() -> Sequence[Check]:
+    return ()
+
+
+S = TypeVar("S", bound=EnvironmentSection)
+
+
+@dataclass(frozen=True)
+class EnvironmentKind(Generic[S]):
+    """The registration of an environment: everything that others need to know about it.
+
+    A kind travels to worker processes, so its functions are functions of a module, not lambdas. They import what is
+    heavy when they are called: all kinds are loaded to read a recipe.
+
+    - `section`: its table in a recipe; `open` makes a world of it.
+    - `rules` and `prompts`: when a guided turn came out as in the reference, and how a turn is put to a model.
+    - `hosting`: where its environments are best played; `require` raises EnvironmentFailure where they cannot be.
+    - `sources`: how its tasks are solved, for whoever makes references.
+    - `checks`: what `actfirst doctor` looks at.
+    - `walk`: how `actfirst bench envs` acts in it; `sample` is a recipe that this command can measure without data.
+    - `comparing`: for an environment that two engines can play.
+    """
+
+    name: str
+    section: type[S]
+    open: Callable[[S], World]
+    rules: TransitionRules
+    prompts: PromptForms
+    hosting: Callable[[S], Hosting] = _alone
+    require: Callable[[S], None] = _needs_nothing
+    sources: ReferenceSources = field(default_factory=ReferenceSources)
+    checks: Callable[[], Sequence[Check]] = _no_checks
+    walk: Walk = any_admissible
+    sample: str = ""
+    comparing: Comparing | None = None

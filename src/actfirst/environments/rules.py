@@ -65,7 +65,7 @@ class CheckResult:
 
 
 class TransitionRules(Protocol):
-    """The rules of one benchmark. All three methods are pure."""
+    """The rules of one benchmark. All three methods are pure. Whoever inherits has `check` without exceptions."""
 
     def valid(self, action: str, observation: Observation) -> bool:
         """Whether the action may be executed where the observation was made."""
@@ -77,4 +77,6 @@ class TransitionRules(Protocol):
 
     def check(self, transition: Transition, carry: Carry) -> CheckResult:
         """Whether reference guidance is retained after this turn."""
-        ...
+        if not self.valid(transition.action, transition.before):
+            return CheckResult(Reason.INVALID_ACTION)
+        return CheckResult(self.compare(transition.after, transition.reference.observation))

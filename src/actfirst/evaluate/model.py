@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.evaluate.protocol import choose_tasks, evaluate
 from actfirst.methods.strategies import Strategy
 from actfirst.records import Episode

@@ -13,33 +13,19 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
-from actfirst.environments.base import Environment, EnvironmentPool, World
+from actfirst.config.sections import PoolSection
+from actfirst.environments.base import Environment, EnvironmentPool
+from actfirst.environments.comparing import Contestant, Walk
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool
-from actfirst.environments.webshop.environment import SEARCH_FORM
-from actfirst.lab.spread import Spread
+from actfirst.environments.pool.pool import ProcessPool
+from actfirst.environments.pool.worker import Host
+from actfirst.lab.spread import Spread, ratios
 from actfirst.records import Observation, Task
 from actfirst.rollout.together import together
 
-_LIMITS = PoolLimits(reset_seconds=300.0)
 _MEGABYTE = 1 << 20
-_QUERY = 4
-"""Words of a search."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contestant:
-    """A world to measure: how a worker opens it, some of its tasks, how many environments one worker plays at the
-    same time, and the interpreter of workers."""
-
-    name: str
-    open_world: Callable[[], World]
-    tasks: tuple[Task, ...]
-    turn_limit: int
-    per_worker: int = 1
-    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +66,12 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
     """Play random walks in all environments of `workers` processes (0: in one of this process) for some seconds."""
     per_worker = contestant.per_worker if workers else 1
     players = max(1, workers) * per_worker
-    limits = replace(_LIMITS, workers=workers, per_worker=per_worker, python=contestant.python)
-    processes = ProcessPool(contestant.open_world, limits)
-    pool: EnvironmentPool = processes if workers else InlinePool(contestant.open_world())
+    processes = _processes(contestant, contestant.open_world, workers, per_worker) if workers else None
+    pool: EnvironmentPool = processes or InlinePool(contestant.open_world())
     try:
         ready = asyncio.Barrier(players)
         done = await together(_player(contestant, pool, place, ready, seconds) for place in range(players))
-        memory = [_megabytes(pid) for pid in processes.processes]
+        memory = [_megabytes(pid) for pid in processes.processes] if processes else []
     finally:
         await pool.close()
     steps = sum(player.steps for player in done)
@@ -100,6 +85,15 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
         reset_ms=1e3 * sum(player.resetting for player in done) / resets,
         worker_megabytes=statistics.fmean(memory) if memory else None,
     )
+
+
+def _processes(
+    contestant: Contestant, open_world: Callable[[], Host], workers: int, per_worker: int
+) -> ProcessPool:
+    settings = PoolSection(
+        workers=workers, environments_per_worker=per_worker, reset_seconds=300.0, python=contestant.python
+    )
+    return ProcessPool(open_world, settings)
 
 
 @dataclass
@@ -127,7 +121,7 @@ async def _player(
             played.resets += 1
             for _ in range(contestant.turn_limit):
                 mark = time.perf_counter()
-                seen = await environment.step(random_action(rng, instruction, seen))
+                seen = await environment.step(contestant.walk(rng, instruction, seen))
                 played.stepping += time.perf_counter() - mark
                 played.steps += 1
                 played.seconds = time.perf_counter() - began
@@ -136,46 +130,30 @@ async def _player(
     return played
 
 
-def random_action(rng: random.Random, instruction: str, seen: Observation) -> str:
-    """One of the admissible actions; where there is a search form, a search for some words of the instruction.
-
-    A shop's first page lists nothing but a button that does nothing.
-    """
-    if SEARCH_FORM in seen.templates:
-        words = instruction.split()
-        return f"search[{' '.join(rng.sample(words, min(_QUERY, len(words))))}]"
-    return rng.choice(seen.admissible)
-
-
 async def ratio(fast: Contestant, slow: Contestant, rounds: int, seconds: float) -> Ratio:
     """Alternate: in each round both walk the same tasks for some seconds, each in a process of its own."""
-    pools = [
-        ProcessPool(_Timed(one.open_world, one.turn_limit), replace(_LIMITS, workers=1, python=one.python))
-        for one in (fast, slow)
-    ]
-    clock: list[tuple[float, float]] = []
-    processor: list[tuple[float, float]] = []
+    pools = [_processes(one, _Timed(one), 1, 1) for one in (fast, slow)]
+    took: list[list[dict[str, float]]] = [[], []]
     try:
         async with pools[0].lease() as first, pools[1].lease() as second:
             for number in range(-1, rounds):  # the round before the first warms up
                 task = fast.tasks[number % len(fast.tasks)]
-                took = []
-                for environment in (first, second):
+                for place, environment in enumerate((first, second)):
                     await environment.reset(task)
-                    took.append(json.loads((await environment.step(str(seconds))).text))
-                if number >= 0:
-                    clock.append((took[0]["clock"], took[1]["clock"]))
-                    processor.append((took[0]["processor"], took[1]["processor"]))
+                    found = json.loads((await environment.step(str(seconds))).text)
+                    if number >= 0:
+                        took[place].append(found)
     finally:
         await together(pool.close() for pool in pools)
+    clock, processor = ([[one[key] for one in rounds] for rounds in took] for key in ("clock", "processor"))
     return Ratio(
         fast=fast.name,
         slow=slow.name,
         rounds=rounds,
-        by_clock=Spread.of([other / own for own, other in clock]),
-        by_processor=Spread.of([other / own for own, other in processor]),
-        fast_ms=Spread.of([1e3 * own for own, _ in processor]),
-        slow_ms=Spread.of([1e3 * other for _, other in processor]),
+        by_clock=ratios(clock[1], clock[0]),
+        by_processor=ratios(processor[1], processor[0]),
+        fast_ms=Spread.of([1e3 * seconds for seconds in processor[0]]),
+        slow_ms=Spread.of([1e3 * seconds for seconds in processor[1]]),
     )
 
 
@@ -183,34 +161,29 @@ async def ratio(fast: Contestant, slow: Contestant, rounds: int, seconds: float)
 class _Timed:
     """Opens a world whose environments take a whole timed walk for one step, so that no pipe is in the time."""
 
-    open_world: Callable[[], World]
-    turn_limit: int
+    contestant: Contestant
 
-    def __call__(self) -> World:
-        return _TimedWorld(self.open_world(), self.turn_limit)
+    def __call__(self) -> _TimedWorld:
+        return _TimedWorld(self.contestant)
 
 
 class _TimedWorld:
-    def __init__(self, world: World, turn_limit: int) -> None:
-        self.name, self.rules, self.fingerprint = world.name, world.rules, world.fingerprint
-        self.turn_limit = turn_limit
-        self._world = world
+    """As much of a world as a worker process needs."""
 
-    def splits(self) -> Sequence[str]:
-        return self._world.splits()
+    def __init__(self, contestant: Contestant) -> None:
+        self._world = contestant.open_world()
+        self._contestant = contestant
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        return self._world.tasks(split)
-
-    def open(self) -> Environment:
-        return _TimedEnvironment(self._world.open(), self.turn_limit)
+    def open(self) -> _TimedEnvironment:
+        return _TimedEnvironment(self._world.open(), self._contestant.turn_limit, self._contestant.walk)
 
 
 class _TimedEnvironment:
     """`step("2.5")` walks at random for 2.5 seconds and answers with the mean seconds of a step."""
 
-    def __init__(self, environment: Environment, turn_limit: int) -> None:
+    def __init__(self, environment: Environment, turn_limit: int, walk: Walk) -> None:
         self._environment = environment
+        self._walk = walk
         self._turn_limit = turn_limit
         self._task: Task | None = None
 
@@ -225,7 +198,7 @@ class _TimedEnvironment:
         while not steps or time.monotonic() < until:
             instruction, seen = self._environment.reset(self._task)
             for _ in range(self._turn_limit):
-                chosen = random_action(rng, instruction, seen)
+                chosen = self._walk(rng, instruction, seen)
                 began, spent = time.perf_counter(), time.thread_time()
                 seen = self._environment.step(chosen)
                 processor += time.thread_time() - spent

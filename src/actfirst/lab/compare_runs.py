@@ -20,8 +20,8 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import differences, resolve
-from actfirst.config.sections import Config
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.compare import Comparison, MethodRuns, compare
 from actfirst.methods.table import METHODS

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks

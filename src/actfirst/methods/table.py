@@ -18,7 +18,8 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from actfirst.config.sections import GrowthSection, MethodsSection, Section, TurnOpdSection
+from actfirst.config.base import Section
+from actfirst.config.sections import GrowthSection, MethodsSection, TurnOpdSection
 from actfirst.errors import ConfigError
 from actfirst.methods.acting import (
     Acting,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.config.sections import Config, EngineSection, TeacherSection
+from actfirst.config.config import Config
+from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.models.shapes import ModelShape, shape_of
 
 GPU_BYTES = 80e9

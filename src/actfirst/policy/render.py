@@ -1,6 +1,6 @@
 """Fills the prompt templates of the paper's appendix "Prompt Details" from a snapshot of a turn.
 
-The templates are data files, `templates/<name>/<mode>.txt`, character by character as the paper prints them.
+The templates are data files of the environments, `<mode>.txt`, character by character as the paper prints them.
 The paper does not print the no-history forms (`<mode>_no_history.txt`): they leave out the history sentence
 and the step number, and change nothing else.
 
@@ -13,16 +13,14 @@ history are retained is decided in `actfirst.policy.history`; tokens are the bus
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 
-from actfirst.records import Mode, Observation, Pair, TurnContext
+from actfirst.environments.base import PromptForms
+from actfirst.records import Mode, Pair, TurnContext
 
 _HISTORY = "action_history"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_WEBSHOP_INSTRUCTION = re.compile(r"^[ \t]*Instruction:[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +52,11 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSet:
-    """The templates of one benchmark and the two things that differ between benchmarks beside their text.
+    """The templates of one environment, and its prompt forms for the rest."""
 
-    `action_values` gives the placeholder values that describe what can be done now. `shown_reference` is how
-    a reference next observation appears in the inverse-dynamics prompt.
-    """
-
-    name: str
     with_history: Mapping[Mode, Template]
     without_history: Mapping[Mode, Template]
-    action_values: Callable[[Observation], Mapping[str, str]]
-    shown_reference: Callable[[str], str]
+    forms: PromptForms
 
 
 def render(templates: TemplateSet, mode: Mode, context: TurnContext, retained: int) -> str:
@@ -79,7 +71,7 @@ def render_inverse_dynamics(
 ) -> str:
     """The user message of an inverse-dynamics request: the only prompt that shows the reference."""
     values = _values(templates, context, retained)
-    values["reference_next_observation"] = templates.shown_reference(reference_observation)
+    values["reference_next_observation"] = templates.forms.shown_reference(reference_observation)
     return _template(templates, Mode.INVERSE_DYNAMICS, retained).fill(values)
 
 
@@ -99,21 +91,13 @@ def render_around(
         return whole, ""
     values = _other_values(templates, context, retained)
     if reference_observation is not None:
-        values["reference_next_observation"] = templates.shown_reference(reference_observation)
+        values["reference_next_observation"] = templates.forms.shown_reference(reference_observation)
     return templates.with_history[mode].around(_HISTORY, values)
 
 
 def pair_text(number: int, pair: Pair) -> str:
     """One executed turn of the history. `number` is its absolute step, so its text never changes."""
     return f"\n[Observation {number}: '{pair.observation}', Action {number}: '{pair.action}']"
-
-
-def without_instruction(page: str) -> str:
-    """A WebShop page without its instruction block: the line `Instruction:` and the goal on the next line.
-
-    Only the first block goes: it is the page's header, later text belongs to the product.
-    """
-    return _WEBSHOP_INSTRUCTION.sub("", page, count=1)
 
 
 def _template(templates: TemplateSet, mode: Mode, retained: int) -> Template:
@@ -137,67 +121,19 @@ def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -
         "history_length": str(retained),
         "current_step": str(context.turn),
         "current_observation": context.observation.text,
-        **templates.action_values(context.observation),
+        **templates.forms.action_values(context.observation),
     }
 
 
-def _quoted(items: Sequence[str]) -> str:
-    return ", ".join(f"'{item}'" for item in items)
-
-
-def _alfworld_values(observation: Observation) -> dict[str, str]:
-    # The paper excludes `help` but does not print how the list looks: one line, each action in quotes.
-    return {"admissible_actions": _quoted([a for a in observation.admissible if a != "help"])}
-
-
-def _webshop_values(observation: Observation) -> dict[str, str]:
-    # The query is the student's to write, so search appears as a form; it is offered only with a search bar.
-    can_search = any(template.startswith("search[") for template in observation.templates)
-    actions = ["search[<your query>]"] if can_search else []
-    actions += [action for action in observation.admissible if action.startswith("click[")]
-    return {"available_actions": "\n".join(f"'{action}'," for action in actions)}
-
-
-def _scienceworld_values(observation: Observation) -> dict[str, str]:
-    return {
-        "action_templates": _quoted(observation.templates),
-        "objects": _quoted(observation.objects),
-    }
-
-
-def _as_it_is(reference_observation: str) -> str:
-    return reference_observation
-
-
-def read_templates(
-    folder: Traversable,
-    name: str,
-    action_values: Callable[[Observation], Mapping[str, str]],
-    shown_reference: Callable[[str], str] = _as_it_is,
-) -> TemplateSet:
-    """The templates of a folder: `<mode>.txt` and `<mode>_no_history.txt` for each mode."""
+def read_templates(forms: PromptForms) -> TemplateSet:
+    """The templates in the folder of an environment's prompts."""
 
     def read(mode: Mode, suffix: str) -> Template:
-        text = (folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
+        text = (forms.folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
         return Template(tuple(_PLACEHOLDER.split(text)))
 
     return TemplateSet(
-        name=name,
         with_history={mode: read(mode, "") for mode in Mode},
         without_history={mode: read(mode, "_no_history") for mode in Mode},
-        action_values=action_values,
-        shown_reference=shown_reference,
+        forms=forms,
     )
-
-
-_FOLDER = files("actfirst.environments")
-
-TEMPLATE_SETS: dict[str, TemplateSet] = {
-    templates.name: templates
-    for templates in (
-        read_templates(_FOLDER / "alfworld" / "templates", "alfworld", _alfworld_values),
-        read_templates(_FOLDER / "webshop" / "templates", "webshop", _webshop_values, without_instruction),
-        read_templates(_FOLDER / "scienceworld" / "templates", "scienceworld", _scienceworld_values),
-    )
-}
-"""By the name that a world's `rules` say; a third-party environment adds its own when it is loaded."""

@@ -23,8 +23,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from actfirst.environments.registry import built_in_kinds
 from actfirst.errors import ConfigError
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import read_templates
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -191,7 +192,8 @@ class PromptEncoder:
 
     def _probes(self) -> list[str]:
         texts = list(_ODD_TEXTS)
-        for templates in TEMPLATE_SETS.values():
+        for kind in built_in_kinds().values():
+            templates = read_templates(kind.prompts)
             for forms in (templates.with_history, templates.without_history):
                 texts += [template.text for template in forms.values()]
         added = [token.content for token in self._tokenizer.added_tokens_decoder.values()]

@@ -1,116 +1,154 @@
-"""What worlds themselves say about how their tasks are solved, as candidate sources.
+"""What may become a reference: lists of actions for one task, and where they come from.
 
-ALFWorld's games carry a walkthrough (it knows where everything is and never searches); our solver also knows the whole
-house; the expert acts on what it has seen alone (it searches as a policy must, so its contexts are those that a policy
-meets). ScienceWorld's simulator makes up a gold path. WebShop, and any third-party world, say it themselves.
+Paper, appendix "Teacher Training and Reference Construction": candidates are public demonstrations, model-generated
+rollouts and oracle solutions. A source only proposes. Whether a list works is found out by replaying it. An environment
+names the ways in which it solves tasks itself (`EnvironmentKind.sources`); files come from elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from actfirst.environments.alfworld.expert import expert_turn
-from actfirst.environments.alfworld.game import Game
-from actfirst.environments.alfworld.solver import solve
 from actfirst.environments.base import World
-from actfirst.environments.scienceworld.gold import GoldPaths
-from actfirst.environments.scienceworld.world import ScienceworldWorld
+from actfirst.environments.normalize import collapse, fold
+from actfirst.environments.registry import Kind
+from actfirst.environments.solving import Way
 from actfirst.errors import ConfigError
-from actfirst.records import Pair, Task, TurnContext
-from actfirst.references.build.candidates import Candidate, CandidateSource
-from actfirst.references.build.imported import ImportedSource
+from actfirst.records import Task
+from actfirst.references.build.demonstrations import Demonstration, read_demonstrations
 
 BEST = "best"
 """Names all sources that a world has of its own."""
 
-_PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
-
-_SOLUTIONS = {
-    "webshop": "oracle"
-}  # what a world's own solutions are called, where the paper has a name for them
-
-Propose = Callable[[Task], Iterator[Sequence[str]]]
+_FILE_NAME = re.compile(r"\.(?:tw-pddl|pddl|json|z8|txt)$")
+_PASSAGE = re.compile(r"\s*(?:\n|\[SEP\])\s*")
+_LABEL = re.compile(r"^(?:(?:your |the )?(?:task|instruction|goal)(?: is)?(?: to)?\s*:\s*)+")
 
 
-@runtime_checkable
-class GameWorld(Protocol):
-    """A world of ALFWorld games: each carries a walkthrough."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Actions that somebody took, or would take, in a task. They may be wrong, too long, or worded differently."""
 
-    def game(self, task: Task) -> Game: ...
+    actions: tuple[str, ...]
+    source: str
 
 
-@runtime_checkable
-class SolvedWorld(Protocol):
-    """Any world that can say how its tasks are solved: a third-party one needs no more than this method."""
+class CandidateSource(Protocol):
+    """Proposes candidates. `key` identifies what it would propose: with an equal key it is not asked twice."""
 
-    def solutions(self, task: Task) -> Iterator[Sequence[str]]: ...
+    @property
+    def key(self) -> str: ...
+
+    def candidates(self, task: Task, instruction: str) -> Iterator[Candidate]:
+        """Every proposal for the task, whose instruction is `instruction`; raises ActfirstError if it cannot."""
+        ...
 
 
 @dataclass(frozen=True)
 class OwnSource:
-    """A named way of solving the tasks of a world."""
+    """A way in which a world solves its tasks itself."""
 
     key: str
-    propose: Propose
+    way: Way
+    world: World
 
     def candidates(self, task: Task, instruction: str) -> Iterator[Candidate]:
-        for actions in self.propose(task):
+        for actions in self.way(self.world, task):
             yield Candidate(tuple(actions), self.key)
 
 
-def own_sources(world: World) -> dict[str, CandidateSource]:
-    """The sources that a world has without anybody's files, by name."""
-    ways: dict[str, Propose] = {}
-    if isinstance(world, GameWorld):
-        ways |= _ways_of_games(world, world)
-    if isinstance(world, ScienceworldWorld):
-        ways |= {"gold": lambda task: iter([_gold(world, task)])}
-    if isinstance(world, SolvedWorld):
-        ways |= {_SOLUTIONS.get(world.name, "solutions"): world.solutions}
-    return {name: OwnSource(name, propose) for name, propose in ways.items()}
+class ImportedSource:
+    """The demonstrations of one file, by task. `label` is what references made from them say of their source.
+
+    A record that names its task is matched by the tail of the name: other people's files carry the paths of their own
+    machines. A record that does not is matched by the task's instruction (paper, appendix: candidates "are matched to
+    the corresponding training-task instructions and replayed"), up to spaces, case, a label before it, its full stop,
+    and whatever the environment's `comparable` takes away.
+    """
+
+    def __init__(
+        self, path: Path, tasks: Iterable[Task], label: str = "", comparable: Callable[[str], str] = str
+    ) -> None:
+        self._comparable = comparable
+        self._label = label or f"import:{path.name}"
+        self._by_task: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+        self._by_text: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+        tails = _unique_tails(tasks)
+        digest = hashlib.sha256()
+        for demonstration in read_demonstrations(path):
+            digest.update(repr(demonstration).encode())
+            self._file(demonstration, tails)
+        self.key = f"{self._label}@{digest.hexdigest()[:8]}"
+
+    def candidates(self, task: Task, instruction: str) -> Iterator[Candidate]:
+        for actions in (*self._by_task.get(task.id, ()), *self._by_text.get(self._plain(instruction), ())):
+            yield Candidate(actions, self._label)
+
+    def _file(self, demonstration: Demonstration, tails: dict[str, str]) -> None:
+        named = next((found for name in demonstration.names if (found := _match(name, tails))), None)
+        if named is not None:
+            self._by_task[named].append(demonstration.actions)
+            return
+        passages = {
+            self._plain(piece) for text in demonstration.texts for piece in _PASSAGE.split(text) if piece
+        }
+        for passage in passages - {""}:
+            self._by_text[passage].append(demonstration.actions)
+
+    def _plain(self, text: str) -> str:
+        return self._comparable(_LABEL.sub("", collapse(fold(text)))).rstrip(". ")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A file of demonstrations, and what references made from it say of their source (empty: the file's name)."""
+
+    path: Path
+    label: str = ""
 
 
 def open_sources(
-    world: World, names: Sequence[str], imports: Sequence[tuple[Path, str]]
+    kind: Kind, world: World, names: Sequence[str], imports: Sequence[Import] = ()
 ) -> list[CandidateSource]:
     """The named sources (BEST: all of the world's own), then files of demonstrations with their labels."""
-    own = own_sources(world)
-    unknown = [name for name in names if name != BEST and name not in own]
+    ways = kind.sources.ways
+    unknown = [name for name in names if name != BEST and name not in ways]
     if unknown:
-        has = f"it has {', '.join(own)}" if own else "it has none: import demonstrations, or let a teacher play"
+        has = (
+            f"it has {', '.join(ways)}" if ways else "it has none: import demonstrations, or let a teacher play"
+        )
         raise ConfigError(f"{world.name} has no source of references called {unknown[0]!r}; {has}")
-    chosen = dict.fromkeys(name for given in names for name in (own if given == BEST else [given]))
+    chosen = dict.fromkeys(name for given in names for name in (ways if given == BEST else [given]))
     every_task = [task for split in world.splits() for task in world.tasks(split)] if imports else []
-    files = [ImportedSource(path, every_task, label) for path, label in imports]
-    return [*(own[name] for name in chosen), *files]
+    files = [ImportedSource(one.path, every_task, one.label, kind.sources.instruction) for one in imports]
+    return [*(OwnSource(name, ways[name], world) for name in chosen), *files]
 
 
-def _ways_of_games(games: GameWorld, world: World) -> dict[str, Propose]:
-    return {
-        "walkthrough": lambda task: iter([games.game(task).walkthrough]),
-        "solver": lambda task: iter([solve(games.game(task))]),
-        "expert": lambda task: iter([_search(world, task)]),
-    }
+def _unique_tails(tasks: Iterable[Task]) -> dict[str, str]:
+    """Every tail of a task id that belongs to one task alone, and that task."""
+    tails: dict[str, str] = {}
+    shared: set[str] = set()
+    for task in tasks:
+        for tail in _tails(task.id.split("/")):
+            if tails.setdefault(tail, task.id) != task.id:
+                shared.add(tail)
+    return {tail: task_id for tail, task_id in tails.items() if tail not in shared}
 
 
-def _gold(world: ScienceworldWorld, task: Task) -> Sequence[str]:
-    """The gold path without what the domain knows to be needless. Its wording is seen to after it was shortened."""
-    with GoldPaths(world) as paths:
-        return paths.cut(task, paths.gold(task))
+def _match(name: str, tails: dict[str, str]) -> str | None:
+    parts = [part for part in name.replace("\\", "/").split("/") if part]
+    if parts and _FILE_NAME.search(parts[-1]):
+        parts.pop()
+    return next((tails[tail] for tail in _tails(parts) if tail in tails), None)
 
 
-def _search(world: World, task: Task) -> Sequence[str]:
-    """What the expert does in a task."""
-    environment = world.open()
-    instruction, observation = environment.reset(task)
-    history: tuple[Pair, ...] = ()
-    while not observation.done and len(history) < _PATIENCE:
-        context = TurnContext(instruction, history, observation, len(history) + 1)
-        action = expert_turn(context).action
-        history = (*history, Pair(observation.text, action))
-        observation = environment.step(action)
-    environment.close()
-    return [pair.action for pair in history]
+def _tails(parts: Sequence[str]) -> Iterator[str]:
+    """The longest first."""
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])

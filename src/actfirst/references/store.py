@@ -2,16 +2,14 @@
 
 The header names the world, its fingerprint and its configuration in words; a file of anything else is refused, and
 never touched. Every further line is an `Attempt`; the last line of a task counts. A build that knows of more tasks than
-the header does appends a header of its own; the last one counts. Opening reads the file once to learn where each
-task's line is; a line is parsed when its task is asked for. A line that a kill left half-written is not read, and is
+the header does appends a header of its own; the last one counts. Opening reads the lines of all tasks; a line is parsed
+when its task is asked for. A line that a kill left half-written is not read, and is
 cut when the store is opened for more; a broken line anywhere else is an error that names it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,11 +21,10 @@ from actfirst import __version__
 from actfirst.environments.base import World
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Reference, Task
-from actfirst.references.build.attempt import Attempt
 from actfirst.runs import files
+from actfirst.runs.lock import RunLock
 
 FORMAT = "actfirst-references-2"
-_ATTEMPT = TypeAdapter(Attempt)
 _ID = b'{"task_id":"'
 _FORMAT = b'{"format"'  # how a header begins
 _REFERENCE = b'"reference":{'  # JSON escapes quotes inside strings, so no text can look like this key
@@ -37,12 +34,33 @@ Configuration = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one task: a reference, or the reason why there is none. One line of a store.
+
+    `tried` holds the keys of the sources that were asked, so that a resumed build does not ask them again.
+    `candidates` counts their different action lists; `cut` the actions that shortening left out. `agreed` of
+    `replays` repetitions of the reference led to its very transitions. `reason` is empty where there is a reference.
+    """
+
+    task_id: str
+    split: str
+    kind: str
+    tried: tuple[str, ...]
+    candidates: int = 0
+    cut: int = 0
+    replays: int = 0
+    agreed: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+    reference: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """For what a store was made. `tasks` counts the tasks of each split, in the largest world of all builds."""
 
     format: str
     world: str
-    rules: str
     fingerprint: str
     turn_limit: int
     tasks: dict[str, int]
@@ -54,7 +72,6 @@ class Header:
         return cls(
             format=FORMAT,
             world=world.name,
-            rules=world.rules,
             fingerprint=world.fingerprint,
             turn_limit=world.turn_limit,
             tasks={split: len(world.tasks(split)) for split in world.splits()},
@@ -71,55 +88,54 @@ class Header:
 
 
 _HEADER = TypeAdapter(Header)
+_ATTEMPT = TypeAdapter(Attempt)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Line:
     number: int
-    offset: int
-    length: int
+    text: bytes
     covered: bool
 
 
 class ReferenceStore:
     """All attempts of a file, by task; each is read when it is asked for."""
 
-    def __init__(self, path: Path, header: Header, places: dict[str, _Place]) -> None:
+    def __init__(self, path: Path, header: Header, lines: dict[str, _Line]) -> None:
         self.path = path
         self.header = header
-        self._places = places
+        self._lines = lines
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Open a store whatever it was made for, to look at it."""
-        lines = _lines(path)
-        _, first = next(lines, (0, b""))
-        header, places = _read_header(path, first), {}
-        for number, (offset, line) in enumerate(lines, start=2):
-            if line.startswith(_FORMAT):
-                header = _read_header(path, line)
+        texts = _texts(path)
+        header, lines = _read_header(path, next(texts, b"")), {}
+        for number, text in enumerate(texts, start=2):
+            if text.startswith(_FORMAT):
+                header = _read_header(path, text)
                 continue
-            task_id, covered = _glance(path, number, line)
-            places[task_id] = _Place(number, offset, len(line), covered)
-        return cls(path, header, places)
+            task_id, covered = _glance(path, number, text)
+            lines[task_id] = _Line(number, text, covered)
+        return cls(path, header, lines)
 
     @classmethod
     def open(cls, path: Path, world: World, configuration: Configuration | None = None) -> Self:
         """Open a store that was made for `world` as it is configured now."""
-        check_header(path, world, configuration or {})
+        _check(path, Header.of(world, configuration or {}))
         return cls.read(path)
 
     def __len__(self) -> int:
         """How many tasks have a reference."""
-        return sum(place.covered for place in self._places.values())
+        return sum(line.covered for line in self._lines.values())
 
     def task_ids(self) -> list[str]:
         """Every task that was attempted."""
-        return list(self._places)
+        return list(self._lines)
 
     def covers(self, task: Task) -> bool:
         """Whether the task has a reference; answered without reading it."""
-        return task.id in self._places and self._places[task.id].covered
+        return task.id in self._lines and self._lines[task.id].covered
 
     def get(self, task: Task) -> Reference | None:
         attempt = self.attempt(task.id) if self.covers(task) else None
@@ -127,31 +143,18 @@ class ReferenceStore:
 
     def attempt(self, task_id: str) -> Attempt | None:
         """The latest attempt at a task; None if there was none."""
-        place = self._places.get(task_id)
-        if place is None:
-            return None
-        try:
-            with self.path.open("rb") as file:
-                file.seek(place.offset)
-                line = file.read(place.length)
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
-        attempt = _parse(self.path, place.number, line)
-        if attempt.task_id != task_id:
-            raise ReferenceStoreError(f"{self.path} was rewritten while it was in use; start again")
-        return attempt
+        line = self._lines.get(task_id)
+        return None if line is None else _parse(self.path, line.number, line.text)
 
     def attempts(self) -> Iterator[Attempt]:
         """The latest attempt at every task, one at a time."""
-        for task_id in self._places:
-            attempt = self.attempt(task_id)
-            assert attempt is not None
-            yield attempt
+        for line in self._lines.values():
+            yield _parse(self.path, line.number, line.text)
 
-    def added(self, task_id: str, offset: int, length: int, covered: bool) -> None:
+    def added(self, attempt: Attempt, text: bytes) -> None:
         """Told by the writer of every line that it appends."""
-        last = max((place.number for place in self._places.values()), default=1)
-        self._places[task_id] = _Place(last + 1, offset, length, covered)
+        last = max((line.number for line in self._lines.values()), default=1)
+        self._lines[attempt.task_id] = _Line(last + 1, text, attempt.reference is not None)
 
 
 class ReferenceWriter:
@@ -162,7 +165,7 @@ class ReferenceWriter:
         now = Header.of(world, configuration or {})
         with files.writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(path)
+        self._lock = RunLock.take_file(path)
         try:
             self.store = self._begin(now)
         except BaseException:
@@ -170,21 +173,20 @@ class ReferenceWriter:
             raise
 
     def add(self, attempt: Attempt) -> None:
-        offset = files.size(self._path)
-        line = self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
-        self.store.added(attempt.task_id, offset, len(line), attempt.reference is not None)
+        self.store.added(
+            attempt, self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
+        )
 
     def close(self) -> None:
         """Let others write. Calling it twice is allowed."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def _begin(self, now: Header) -> ReferenceStore:
         """Open the file for more. It is looked at only now that it is locked: until then another build may write."""
-        size, whole = files.size(self._path), files.whole_size(self._path)
+        size = files.size(self._path)
         if size:
             _check(self._path, now)  # before anything is cut: the file may be somebody's notes
+        whole = files.whole_size(self._path)
         if size > whole:
             files.cut(self._path, whole)
         if not whole:
@@ -202,14 +204,9 @@ class ReferenceWriter:
         return line.encode()
 
 
-def check_header(path: Path, world: World, configuration: Configuration) -> None:
-    """Refuse a file that was not made for `world` as it is configured now, saying what differs."""
-    _check(path, Header.of(world, configuration))
-
-
 def _check(path: Path, now: Header) -> None:
-    _, first = next(_lines(path), (0, b""))
-    made = _read_header(path, first)
+    """Refuse a file that was not made for the world as it is configured now, saying what differs."""
+    made = _read_header(path, next(_texts(path), b""))
     if (made.world, made.fingerprint) == (now.world, now.fingerprint):
         return
     raise ReferenceStoreError(
@@ -243,36 +240,16 @@ def _differences(made: Header, now: Header) -> str:
     return f"its settings are the same, but the files or the simulator behind them have changed{version}"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file with their offsets. The first is given even without its end."""
+def _texts(path: Path) -> Iterator[bytes]:
+    """The whole lines of a file. The first is given even without its end."""
+    if not path.is_file():
+        raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
     try:
-        if not path.is_file():
-            raise ReferenceStoreError(f"no reference file at {path}; `actfirst references build` makes one")
-        offset = 0
         with path.open("rb") as file:
-            for line in file:
-                if offset == 0 or line.endswith(b"\n"):
-                    yield offset, line
-                offset += len(line)
+            yield file.readline()
+            yield from (line for line in file if line.endswith(b"\n"))
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _lock(path: Path) -> int:
-    """Held until it is closed; the kernel lets go of it when the process dies in whatever way."""
-    with files.writing(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise ReferenceStoreError(
-                f"another process is building {path}; wait for it, or write another file"
-            ) from None
-        except BaseException:
-            os.close(handle)
-            raise
-    return handle
+        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _read_header(path: Path, line: bytes) -> Header:
@@ -308,7 +285,3 @@ def _parse(path: Path, number: int, line: bytes) -> Attempt:
             f"{path}, line {number} is broken at {where}: {error.errors()[0]['msg']}; delete the line and run "
             "`actfirst references build` again: it adds what is missing"
         ) from error
-
-
-def _unreadable(path: Path, error: OSError) -> ReferenceStoreError:
-    return ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause")

@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final
 
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, EpisodeError, TaskError, WorkerLost
 from actfirst.methods.acting import Acting, Actor, Ending, EpisodeTools, Move, Policy, TrainingPoint
 from actfirst.records import Episode, Pair, Task, Turn, TurnContext

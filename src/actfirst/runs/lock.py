@@ -1,4 +1,4 @@
-"""One writer per run folder.
+"""One writer per run folder, or per file.
 
 POSIX record locks: the kernel drops them when the process dies in whatever way, and forked workers do not
 inherit them, so a killed run never blocks its own resumption.
@@ -16,7 +16,7 @@ from actfirst.runs.files import writing
 
 
 class RunLock:
-    """The lock of a run folder, held from `take` to `release`."""
+    """The lock of a run folder or of a file, held until `release`."""
 
     NAME: ClassVar[str] = ".lock"
     # Record locks do not exclude the process that holds them, so it has to remember.
@@ -30,14 +30,23 @@ class RunLock:
     @classmethod
     def take(cls, folder: Path) -> Self:
         """Lock a run folder; raises RunFolderError if somebody else is writing it."""
-        path = folder.resolve() / cls.NAME
+        return cls._take(folder.resolve() / cls.NAME, folder, "use another folder with --run")
+
+    @classmethod
+    def take_file(cls, file: Path) -> Self:
+        """Lock a file, by means of another one beside it: closing a file would let go of its own lock."""
+        place = file.resolve()
+        return cls._take(place.with_name(f".{place.name}{cls.NAME}"), file, "write another file")
+
+    @classmethod
+    def _take(cls, path: Path, what: Path, otherwise: str) -> Self:
         if path in cls._held:
-            raise RunFolderError(f"{folder} is already open for writing in this process; close it first")
+            raise RunFolderError(f"{what} is already open for writing in this process; close it first")
         with writing(path):
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with writing(path):
-                _lock(handle, folder)
+                _lock(handle, what, otherwise)
         except BaseException:
             os.close(handle)
             raise
@@ -56,13 +65,13 @@ class RunLock:
             self._held.discard(self._path)
 
 
-def _lock(handle: int, folder: Path) -> None:
+def _lock(handle: int, what: Path, otherwise: str) -> None:
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         owner = os.read(handle, 20).decode(errors="replace").strip() or "unknown"
         raise RunFolderError(
-            f"another process (id {owner}) is writing {folder}; wait for it, or use another folder with --run"
+            f"another process (id {owner}) is writing {what}; wait for it, or {otherwise}"
         ) from None
     os.ftruncate(handle, 0)
     os.write(handle, f"{os.getpid()}\n".encode())

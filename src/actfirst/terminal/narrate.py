@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from actfirst.environments.rule_table import TransitionRules
+from actfirst.environments.rules import TransitionRules
 from actfirst.methods.acting import Acting, Actor, Ending, EpisodeTools, Move
 from actfirst.policy.parsing import END_THINK, THINK
 from actfirst.records import ActionSource, Episode, Observation, TurnContext, Verdict

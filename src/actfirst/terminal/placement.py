@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.models.footprint import GPU_BYTES, Footprint, footprints
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.errors import ConfigError
 from actfirst.runs.lines import Summary
 from actfirst.training.watch import Watcher

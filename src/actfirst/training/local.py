@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
-from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.runs.lines import Summary

@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from actfirst.config.sections import (
-    Config,
-    EngineSection,
-    EnvironmentSection,
-    Generation,
-    PoolSection,
-    ReferencesSection,
-    TeacherSection,
-)
+from actfirst.config.config import Config
+from actfirst.config.sections import EngineSection, Generation, PoolSection, ReferencesSection, TeacherSection
 from actfirst.engines.base import Engine
-from actfirst.environments.base import EnvironmentPool, World
+from actfirst.environments.base import EnvironmentPool, EnvironmentSection, World
 from actfirst.environments.pool.pool import open_pool
-from actfirst.environments.registry import hosting, open_world
-from actfirst.environments.rule_table import RULES, TransitionRules
+from actfirst.environments.registry import Kind, kind_of, open_world
+from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ConfigError
 from actfirst.methods.acting import Policy
 from actfirst.models.folder import resolve_model
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import TemplateSet, read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.references.base import NoReferences, References
 from actfirst.references.live import LiveReferences
-from actfirst.references.sources import BEST, own_sources
+from actfirst.references.sources import BEST
 from actfirst.references.store import ReferenceStore
 from actfirst.rollout.play import Player
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where episodes are played: a world, a pool of its environments, and its rules."""
+    """Where episodes are played: a world of some kind, a pool of its environments, and its prompts."""
 
+    kind: Kind
     world: World
     pool: EnvironmentPool
-    rules: TransitionRules
+    templates: TemplateSet
     environment: EnvironmentSection
 
+    @property
+    def rules(self) -> TransitionRules:
+        return self.kind.rules
+
     def policy(self, engine: Engine, encoder: PromptEncoder, limits: Generation) -> Policy:
-        return Policy(engine, encoder, TEMPLATE_SETS[self.world.rules], limits)
+        return Policy(engine, encoder, self.templates, limits)
 
     def player(self, policy: Policy, retries: int, references: References | None = None) -> Player:
         limit = self.world.turn_limit
@@ -51,19 +48,10 @@ class Stage:
 
 
 def open_stage(section: EnvironmentSection, settings: PoolSection | None = None) -> Stage:
-    """The world of a section, its pool (by default, what suits it) and its rules. No environment is opened yet."""
-    world = open_world(section)
-    registered: tuple[tuple[Collection[str], str], ...] = (
-        (RULES, "transition rules"),
-        (TEMPLATE_SETS, "prompt templates"),
-    )
-    for known, what in registered:
-        if world.rules not in known:
-            raise ConfigError(
-                f"the environment {world.name} asks for the {what} {world.rules!r}, which nobody registered; "
-                f"there are {', '.join(known)}"
-            )
-    return Stage(world, open_pool(section, settings or PoolSection(), world), RULES[world.rules], section)
+    """The world of a section and its pool (by default, what suits it). No environment is opened yet."""
+    kind, world = kind_of(section), open_world(section)
+    pool = open_pool(section, settings or PoolSection(), world)
+    return Stage(kind, world, pool, read_templates(kind.prompts), section)
 
 
 def open_references(stage: Stage, settings: ReferencesSection) -> References:
@@ -78,17 +66,17 @@ def open_references(stage: Stage, settings: ReferencesSection) -> References:
             f"references.path is empty, and {world.name} {fault}: make a file with `actfirst references build` and "
             "set references.path to it, or choose a method that needs no references"
         )
-    return LiveReferences(world, settings.source)
+    return LiveReferences(stage.kind, world, settings.source)
 
 
 def _why_not_live(stage: Stage, source: str) -> str:
     """Why references cannot be made while a run waits for them; empty if they can."""
-    ways = own_sources(stage.world)
+    ways = stage.kind.sources.ways
     if not ways:
         return "does not say how its tasks are solved"
     if source not in (BEST, *ways):
         return f"knows {', '.join(ways)}, not references.source = {source!r}"
-    if hosting(stage.environment).processes:
+    if stage.kind.hosting(stage.environment).processes:
         return "is played in processes of its own, so making them would hold a run up"
     return ""
 

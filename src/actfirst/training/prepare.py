@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.methods.table import method_of
 from actfirst.models.folder import resolve_model

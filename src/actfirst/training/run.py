@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import RolloutError
 from actfirst.evaluate.protocol import evaluate

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.remote import RemoteEngine
 from actfirst.engines.remote.replicas import Replica
 from actfirst.errors import ConfigError, TeacherError

@@ -12,7 +12,8 @@ import math
 from importlib.util import find_spec
 from pathlib import Path
 
-from actfirst.config.sections import Config, Generation
+from actfirst.config.config import Config
+from actfirst.config.sections import Generation
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.remote import RemoteEngine
 from actfirst.errors import CheckpointError, ConfigError, EngineError, TeacherError

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from actfirst.environments.base import Environment
-from actfirst.environments.rule_table import RULES
 from actfirst.environments.scienceworld import java
 from actfirst.environments.scienceworld.environment import ScienceworldPlayer
 from actfirst.environments.scienceworld.gold import GoldPaths
@@ -19,6 +18,7 @@ from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
 from tests.environments.contract import EnvironmentContract
 from tests.environments.scienceworld.conftest import first
+from tests.support.kinds import RULES
 
 RULE = RULES["scienceworld"]
 KINDS = ("find-living-thing", "chemistry-mix-paint-secondary-color")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actfirst.cli.doctor import scienceworld as doctor
-from actfirst.cli.doctor.findings import State
+from actfirst.environments.findings import State
+from actfirst.environments.scienceworld import checks as doctor
 from actfirst.environments.scienceworld import java
 from actfirst.environments.scienceworld.environment import ScienceworldPlayer
 from actfirst.environments.scienceworld.world import ScienceworldWorld

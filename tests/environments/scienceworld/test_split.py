@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.config.sections import ScienceworldEnvironment
 from actfirst.environments.registry import hosting, open_world
-from actfirst.environments.scienceworld.tasks import CHANCE, TRAINING, VARIATIONS
+from actfirst.environments.scienceworld.section import ScienceworldSection
+from actfirst.environments.scienceworld.tasks import CHANCE, TRAINING, VARIATIONS, is_random
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.errors import ConfigError, TaskError
 from actfirst.records import Task
@@ -43,7 +43,7 @@ def test_no_task_is_in_both_splits() -> None:
 
 
 def test_a_recipe_may_choose_task_types() -> None:
-    world = open_world(ScienceworldEnvironment(kinds=("freeze", "boil"), turn_limit=12))
+    world = open_world(ScienceworldSection(kinds=("freeze", "boil"), turn_limit=12))
     assert [len(world.tasks(split)) for split in ("train", "eval")] == [15, 10]
     assert world.turn_limit == 12
 
@@ -83,11 +83,11 @@ def test_seeds_differ_between_tasks_and_steps_but_names_are_drawn_once() -> None
 def test_types_that_leave_something_to_chance_are_known_by_name() -> None:
     world = ScienceworldWorld()
     assert set(VARIATIONS) > CHANCE
-    assert sum(world.is_random(task) for task in world.tasks("train")) == 70
+    assert sum(is_random(task) for task in world.tasks("train")) == 70
 
 
 def test_it_is_played_in_worker_processes_and_can_be_sent_there() -> None:
-    assert hosting(ScienceworldEnvironment()).processes
+    assert hosting(ScienceworldSection()).processes
     world = pickle.loads(pickle.dumps(ScienceworldWorld(["boil"], seed=3)))
     assert (world.fingerprint, len(world.tasks("train"))) == (ScienceworldWorld(seed=3).fingerprint, 15)
 

@@ -12,9 +12,10 @@ import pytest
 from actfirst.environments.webshop import disk, world
 from actfirst.environments.webshop.catalogue import Catalogue, CatalogueFiles, find_files, read_catalogue
 from actfirst.environments.webshop.disk import indexed_catalogue, open_catalogue
-from actfirst.environments.webshop.sample_maker import make_sample
-from actfirst.environments.webshop.synthetic import measure_scale, write_catalogue
+from actfirst.environments.webshop.oracle import oracle_candidates
 from actfirst.errors import EnvironmentFailure
+from tests.tools.webshop_sample import make_sample
+from tests.tools.webshop_scale import measure_scale, write_catalogue
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +128,7 @@ class TestBuilding:
         environment = opened.open()
         task = opened.tasks("eval")[0]
         environment.reset(task)
-        for action in next(opened.solutions(task)):
+        for action in next(oracle_candidates(opened, task)):
             last = environment.step(action)
         assert last.done
 

@@ -9,7 +9,6 @@ import pytest
 from actfirst.environments.webshop.catalogue import find_files, read_catalogue
 from actfirst.environments.webshop.goals import (
     NO_CAP,
-    Goal,
     MadeGoals,
     draw_cap,
     draw_caps,
@@ -102,14 +101,6 @@ def test_the_order_is_that_of_pythons_shuffle_with_seed_233() -> None:
     expected = list(range(1000))
     random.Random(233).shuffle(expected)
     assert list(goal_order(1000)) == expected
-
-
-def test_a_goal_from_the_originals_dictionary() -> None:
-    fields = {"asin": "B1", "category": "c", "query": "q", "name": "n", "product_category": "p"}
-    rest = {"instruction_text": "t", "attributes": ["a"], "price_upper": 20, "weight": 1}
-    made = Goal.of({**fields, **rest, "goal_options": {"color": "red"}})
-    written = Goal.of({**fields, **rest, "goal_options": ["red"]})
-    assert (made.options, written.options, made.price_cap) == ((("color", "red"),), ("red",), 20.0)
 
 
 @pytest.mark.skipif(not present(), reason=ABSENT)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from actfirst.environments.webshop.catalogue import sample_catalogue
-from actfirst.environments.webshop.sample_maker import make_sample, write_sample
+from tests.tools.webshop_sample import make_sample, write_sample
 
 FILE = files("actfirst.environments.webshop") / "sample.json"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.sections import WebshopEnvironment as Section
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import hosting, open_world
-from actfirst.environments.rule_table import RULES
 from actfirst.environments.webshop.catalogue import Catalogue, find_files, memory_catalogue
 from actfirst.environments.webshop.nouns import simple_nouns, spacy_model
+from actfirst.environments.webshop.oracle import oracle_candidates
+from actfirst.environments.webshop.section import WebshopSection as Section
 from actfirst.environments.webshop.shelf import MemoryShelf
 from actfirst.environments.webshop.world import GoalChoice, WebshopWorld, choose_nouns, open_webshop
 from actfirst.errors import EnvironmentFailure, TaskError
@@ -21,6 +21,7 @@ from actfirst.records import Observation, Task
 from tests.environments.contract import INVALID, EnvironmentContract
 from tests.environments.webshop.published import ABSENT, FOLDER, present, published
 from tests.environments.webshop.shop import goal, product, words
+from tests.support.kinds import RULES
 
 
 class ShopContract(EnvironmentContract):
@@ -136,7 +137,7 @@ class TestObservations:
         environment = SAMPLE.open()
         task = SAMPLE.tasks("train")[0]
         environment.reset(task)
-        for action in next(SAMPLE.solutions(task)):
+        for action in next(oracle_candidates(SAMPLE, task)):
             last = environment.step(action)
         assert (last.done, last.success, last.score, last.admissible) == (True, True, 100.0, ())
         assert environment.step("search[red shirt]") == environment.step(INVALID) == last
@@ -146,7 +147,7 @@ class TestObservations:
         environment = SAMPLE.open()
         task = SAMPLE.tasks("train")[0]
         environment.reset(task)
-        search, product, *_ = next(SAMPLE.solutions(task))
+        search, product, *_ = next(oracle_candidates(SAMPLE, task))
         for action in (search, product, "click[buy now]"):
             last = environment.step(action)
         assert last.done

@@ -28,13 +28,14 @@ def doctor(
     from rich.console import Console
     from rich.text import Text
 
-    from actfirst.cli.doctor import default, environments, extras, machine
-    from actfirst.cli.doctor.findings import State, examine
+    from actfirst.cli.doctor import default, extras, machine
+    from actfirst.cli.doctor.environments import environment_checks
+    from actfirst.environments.findings import State, examine
 
     console = Console(highlight=False)
     styles = {State.OK: "green", State.WARN: "yellow", State.MISSING: "dim", State.BROKEN: "bold red"}
     findings = []
-    for finding in examine([*machine.CHECKS, *default.CHECKS, *environments.CHECKS, *extras.CHECKS]):
+    for finding in examine([*machine.CHECKS, *default.CHECKS, *environment_checks(), *extras.CHECKS]):
         findings.append(finding)
         state = (f"{finding.state:8s}", styles[finding.state])
         console.print(Text.assemble(state, f"{finding.name:16s} {finding.detail}"), soft_wrap=True)

@@ -7,9 +7,9 @@ import random
 import time
 from pathlib import Path
 
-from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.config.sections import Config
+from actfirst.environments.findings import Check, Finding, State
 from actfirst.models.folder import resolve_model
 from actfirst.models.plain import open_plain, plain_logprobs
 

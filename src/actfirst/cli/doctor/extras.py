@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 
-from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.environments.findings import Check, Finding, State
 from actfirst.installed import installed_version
 
 _VLLM = "0.32"

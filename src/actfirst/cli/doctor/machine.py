@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.environments.findings import Check, Finding, State
 
 RUNS = Path("runs")
 _GIGABYTE = 1024**3

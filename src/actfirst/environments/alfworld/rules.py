@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from actfirst.environments.normalize import normalize
-from actfirst.environments.rules import Carry, CheckResult, Reason, Transition
+from actfirst.environments.rules import Reason, TransitionRules
 from actfirst.records import Observation
 
 _HELP = "help"
 
 
-class AlfworldRules:
+class AlfworldRules(TransitionRules):
     """Equal observations and, unless the episode ended, equal sets of admissible commands."""
 
     def valid(self, action: str, observation: Observation) -> bool:
@@ -26,11 +26,6 @@ class AlfworldRules:
         if not actual.done and _commands(actual) != _commands(reference):
             return Reason.ACTIONS
         return Reason.NONE
-
-    def check(self, transition: Transition, carry: Carry) -> CheckResult:
-        if not self.valid(transition.action, transition.before):
-            return CheckResult(Reason.INVALID_ACTION)
-        return CheckResult(self.compare(transition.after, transition.reference.observation))
 
 
 def _commands(observation: Observation) -> set[str]:

@@ -6,24 +6,30 @@ worker processes, possibly of another interpreter; the native engine runs here a
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
-from actfirst.environments.alfworld.files import GameFiles
+from actfirst.config.sections import PoolSection
+from actfirst.environments.alfworld.files import SPLIT, GameFiles, game_folder, spread
 from actfirst.environments.alfworld.game import read_game_file
-from actfirst.environments.alfworld.textworld_engine import installed_versions
+from actfirst.environments.alfworld.textworld_engine import installed_versions, require_textworld
+from actfirst.environments.alfworld.verify_log import VerifyLog
 from actfirst.environments.base import AsyncEnvironment, Environment, World
-from actfirst.environments.pool.pool import PoolLimits, ProcessPool
-from actfirst.errors import ActfirstError, EnvironmentFailure
+from actfirst.environments.comparing import Told, Verdict, Verification
+from actfirst.environments.pool.pool import ProcessPool
+from actfirst.errors import ActfirstError, ConfigError, EnvironmentFailure
 from actfirst.records import Observation, Task
-from actfirst.rollout.together import together
 
 _WEIGHTS = {
     "go": 3.0,
@@ -44,21 +50,13 @@ _ENOUGH = 5
 """Differences of one walk after which the rest only repeats the first."""
 
 PLAYING = ("dialect", "engine", "environment", "game", "goal", "problem", "state", "wording")
-"""The modules of `envs.alfworld` that decide what the native engine says."""
+"""The modules of this package that decide what the native engine says."""
 
 _ASK = """
 import json
 from actfirst.environments.alfworld.textworld_engine import installed_versions
 print(json.dumps(installed_versions()))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Walks:
-    """How a game is walked: `steps` of the random walk, drawn from `seed` and the game's name."""
-
-    steps: int = 40
-    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +82,61 @@ class GameReport:
     textworld_seconds: float
     error: str = ""
 
-    def to_json(self) -> dict[str, object]:
-        return asdict(self)
+    def lines(self) -> Iterator[str]:
+        """What is wrong with it, for a person to read."""
+        for found in self.differences:
+            yield (
+                f"{self.game}: {found.walk}, step {found.step}, {found.command!r}: {found.what} differs\n"
+                f"  native:    {found.native!r}\n  textworld: {found.textworld!r}"
+            )
+        if self.error:
+            yield f"{self.game}: {self.error}"
+
+
+def verify(asked: Verification, told: Told) -> Verdict:
+    """What `actfirst envs verify` does."""
+    if not asked.python:
+        require_textworld()
+    with _games(asked) as folder:
+        games = GameFiles(folder, "native")
+        chosen = spread(games.tasks(SPLIT), asked.games, asked.split)
+        if not chosen:
+            raise ConfigError(
+                f"no game below {folder} lies in a folder {asked.split}; leave --split out, or correct it"
+            )
+        settings = {"folder": asked.recipe or str(folder), "steps": asked.steps, "seed": asked.seed}
+        log = VerifyLog(asked.log, settings, engine_versions(asked.python))
+        if log.undated:
+            told.note(
+                f"{asked.log} does not say with which versions of the engines it was made; if they were others than "
+                "now, begin another log"
+            )
+        left = [task for task in chosen if task.id not in log.done]
+        told.note(f"{len(chosen)} games, {len(chosen) - len(left)} of them done before")
+        played = count(1)
+
+        def on_game(report: GameReport) -> None:
+            log.add(asdict(report))
+            for line in report.lines():
+                told.difference(line)
+            told.progress(next(played), len(left))
+
+        asyncio.run(compare(games, textworld(folder), left, asked, on_game))
+    return log.verdict()
+
+
+def _games(asked: Verification) -> AbstractContextManager[Path]:
+    """The folder that was named, or the one of a recipe."""
+    if asked.folder is not None and asked.section is None:
+        return nullcontext(asked.folder.expanduser())
+    if asked.section is not None and asked.folder is None:
+        return game_folder(asked.section, asked.games)
+    raise ConfigError("name either a folder of games or a recipe, as in --recipe pocket")
+
+
+def textworld(folder: Path) -> Callable[[], World]:
+    """How a worker opens the real engine over a folder of games."""
+    return partial(GameFiles, folder, "textworld")
 
 
 def engine_versions(python: str) -> dict[str, str]:
@@ -101,7 +152,7 @@ def _asked(python: str) -> dict[str, str]:
     try:
         said = subprocess.run([Path(python).expanduser(), "-P", "-c", _ASK], capture_output=True, text=True)
     except OSError as error:
-        raise EnvironmentFailure(f"cannot start {python}: {error.strerror}; mend --python") from error
+        raise EnvironmentFailure(f"cannot start {python}: {error.strerror}; correct --python") from error
     if said.returncode:
         last = said.stderr.strip().rpartition("\n")[2]
         raise EnvironmentFailure(f"{python} does not have this version of actfirst ({last}); install it there")
@@ -109,41 +160,40 @@ def _asked(python: str) -> dict[str, str]:
     return versions
 
 
-async def verify(
+async def compare(
     games: GameFiles,
     oracle: Callable[[], World],
     tasks: Sequence[Task],
-    walks: Walks,
-    *,
-    workers: int,
-    python: str,
+    asked: Verification,
     on_game: Callable[[GameReport], None],
 ) -> None:
     """Compare the native engine with the oracle on every task; `on_game` is told of each game as it is done."""
-    pool = ProcessPool(oracle, PoolLimits(workers=workers, python=python, reset_seconds=300.0))
+    pool = ProcessPool(oracle, PoolSection(workers=asked.workers, python=asked.python, reset_seconds=300.0))
     waiting = iter(tasks)
 
     async def worker() -> None:
         for task in waiting:
-            on_game(await _compare(games, task, walks, pool))
+            on_game(await _compare(games, task, asked, pool))
 
     try:
         async with pool.lease():
             pass  # an oracle that cannot be opened at all is not a finding of every game
-        await together(worker() for _ in range(workers))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(asked.workers):
+                group.create_task(worker())
     finally:
         await pool.close()
 
 
-async def _compare(games: GameFiles, task: Task, walks: Walks, pool: ProcessPool) -> GameReport:
+async def _compare(games: GameFiles, task: Task, asked: Verification, pool: ProcessPool) -> GameReport:
     both = _Both(games.open(), task)
     error = ""
     try:
         script = read_game_file(games.path(task)).walkthrough
         async with pool.lease() as real:
             await both.follow("walkthrough", real, lambda _: iter(script))
-            rng = random.Random(f"{walks.seed} {task.id}")
-            await both.follow("random walk", real, lambda seen: wander(rng, walks.steps, seen))
+            rng = random.Random(f"{asked.seed} {task.id}")
+            await both.follow("random walk", real, lambda seen: wander(rng, asked.steps, seen))
     except ActfirstError as failure:
         error = f"{type(failure).__name__}: {failure}"
     return GameReport(
@@ -222,11 +272,3 @@ def _nonsense(rng: random.Random, admissible: Sequence[str]) -> str:
     verb = rng.choice(("take", "open", "close", "move", "heat", "use", "examine", "go to", "slice"))
     thing = " ".join(rng.choice(admissible).split()[-2:])
     return rng.choice(("dance", "", command.upper(), " ".join(words), f"{verb} {thing}"))
-
-
-def spread(tasks: Sequence[Task], count: int, within: str = "") -> list[Task]:
-    """`count` tasks at even distances (0: all), of those whose path has the folder `within`."""
-    chosen = [task for task in tasks if not within or within in Path(task.id).parts]
-    if not count or count >= len(chosen):
-        return chosen
-    return [chosen[place * len(chosen) // count] for place in range(count)]

@@ -3,51 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from actfirst.environments.alfworld.verify import GameReport
+from actfirst.environments.comparing import Verdict
 from actfirst.errors import ConfigError
 from actfirst.runs.files import append_whole, cut, json_line, read_json_lines, whole_size
-
-
-@dataclass
-class Tally:
-    """Counts over all games, those of earlier runs included. Seconds are of steps alone."""
-
-    games: int = 0
-    steps: int = 0
-    different: int = 0
-    failed: int = 0
-    native_seconds: float = 0.0
-    textworld_seconds: float = 0.0
-    findings: list[dict[str, object]] = field(default_factory=list)
-
-    @property
-    def equal(self) -> bool:
-        return not self.different and not self.failed
-
-    def add(self, line: Mapping[str, object]) -> None:
-        self.games += 1
-        self.steps += int(str(line["steps"]))
-        self.native_seconds += float(str(line["native_seconds"]))
-        self.textworld_seconds += float(str(line["textworld_seconds"]))
-        self.different += bool(line["differences"])
-        self.failed += bool(line["error"])
-        if line["differences"] or line["error"]:
-            self.findings.append(dict(line))
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "equal": self.equal,
-            "games": self.games,
-            "steps": self.steps,
-            "games_with_differences": self.different,
-            "games_not_compared": self.failed,
-            "native_ms_per_step": 1e3 * self.native_seconds / max(1, self.steps),
-            "textworld_ms_per_step": 1e3 * self.textworld_seconds / max(1, self.steps),
-            "findings": self.findings,
-        }
 
 
 class VerifyLog:
@@ -59,8 +19,7 @@ class VerifyLog:
 
     def __init__(self, path: Path | None, settings: Mapping[str, object], versions: Mapping[str, str]) -> None:
         self._path = path
-        self.tally = Tally()
-        self.done: set[str] = set()
+        self._lines: dict[str, Mapping[str, object]] = {}
         self.undated = False
         if path is None:
             return
@@ -77,13 +36,39 @@ class VerifyLog:
                 "continue with its settings, or name another file"
             )
         # A game that could not be compared is played again, so its newest line counts.
-        for line in {str(line["game"]): line for line in lines}.values():
-            if not line["error"]:
-                self.done.add(str(line["game"]))
-                self.tally.add(line)
+        newest = {str(line["game"]): line for line in lines}
+        self._lines = {game: line for game, line in newest.items() if not line["error"]}
 
-    def add(self, report: GameReport) -> None:
-        line = report.to_json()
-        self.tally.add(line)
+    @property
+    def done(self) -> set[str]:
+        """The games that were compared."""
+        return {game for game, line in self._lines.items() if not line["error"]}
+
+    def add(self, line: Mapping[str, object]) -> None:
+        self._lines[str(line["game"])] = line
         if self._path is not None:
             append_whole(self._path, json_line(line))
+
+    def verdict(self) -> Verdict:
+        """Over all games, those of earlier runs included. Seconds are of steps alone."""
+        lines = list(self._lines.values())
+        steps = sum(int(str(line["steps"])) for line in lines)
+        different, failed = (sum(bool(line[key]) for line in lines) for key in ("differences", "error"))
+        native, textworld = (
+            1e3 * sum(float(str(line[f"{engine}_seconds"])) for line in lines) / max(1, steps)
+            for engine in ("native", "textworld")
+        )
+        return Verdict(
+            equal=not different and not failed,
+            summary=f"{len(lines)} games, {steps} steps: {different} games differ, {failed} could not be compared",
+            details={
+                "equal": not different and not failed,
+                "games": len(lines),
+                "steps": steps,
+                "games_with_differences": different,
+                "games_not_compared": failed,
+                "native_ms_per_step": native,
+                "textworld_ms_per_step": textworld,
+                "findings": [dict(line) for line in lines if line["differences"] or line["error"]],
+            },
+        )

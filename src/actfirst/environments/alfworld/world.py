@@ -47,7 +47,6 @@ class AlfworldWorld:
     """
 
     name = "alfworld"
-    rules = "alfworld"
 
     def __init__(
         self, folder: Path, turn_limit: int = TURN_LIMIT, engine: Literal["native", "textworld"] = "native"

@@ -20,7 +20,6 @@ class PocketWorld:
     """Houses of one seed and size. A task depends on its split and index only, not on how many there are."""
 
     name = "pocket"
-    rules = "alfworld"
 
     def __init__(
         self,

@@ -10,35 +10,41 @@ from actfirst.errors import ActfirstError, EnvironmentFailure
 from actfirst.records import Observation, Task
 
 
-class _Inline:
-    """Whatever an environment raises is a failure of that environment, not of the run; it is not used again."""
+@contextmanager
+def _boundary(call: str) -> Iterator[None]:
+    """Whatever an environment raises is a failure of that environment, not of the run."""
+    try:
+        yield
+    except ActfirstError:
+        raise
+    except Exception as error:
+        raise EnvironmentFailure(f"{call}: {type(error).__name__}: {error}") from error
+
+
+class _Leased:
+    """One environment for one episode. `whole` is false from the moment that a call is under way until it returns."""
 
     def __init__(self, environment: Environment) -> None:
-        self.environment = environment
-        self.broken = False
+        self.whole = True
+        self._environment = environment
 
     async def reset(self, task: Task) -> tuple[str, Observation]:
-        with self._boundary(f"reset of task {task.id}"):
-            return self.environment.reset(task)
+        self.whole = False
+        with _boundary(f"reset of task {task.id}"):
+            begun = self._environment.reset(task)
+        self.whole = True
+        return begun
 
     async def step(self, action: str) -> Observation:
-        with self._boundary(f"step {action!r}"):
-            return self.environment.step(action)
-
-    @contextmanager
-    def _boundary(self, call: str) -> Iterator[None]:
-        try:
-            yield
-        except ActfirstError:
-            self.broken = True
-            raise
-        except Exception as error:
-            self.broken = True
-            raise EnvironmentFailure(f"{call} raised {type(error).__name__}: {error}") from error
+        self.whole = False
+        with _boundary(f"step {action!r}"):
+            seen = self._environment.step(action)
+        self.whole = True
+        return seen
 
 
 class InlinePool:
-    """Opens environments of a world on demand and keeps them for later episodes."""
+    """Opens environments of a world on demand and keeps them for later episodes, until something goes wrong in one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -46,27 +52,19 @@ class InlinePool:
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[AsyncEnvironment]:
-        leased = _Inline(self._idle.pop() if self._idle else self._open())
+        with _boundary(f"opening an environment of {self._world.name}"):
+            environment = self._idle.pop() if self._idle else self._world.open()
+        leased = _Leased(environment)
         try:
             yield leased
         except BaseException:
-            leased.broken = True  # an episode that was interrupted leaves an unknown state
+            leased.whole = False  # an episode that was interrupted leaves an unknown state
             raise
         finally:
-            if leased.broken:
-                leased.environment.close()
+            if leased.whole:
+                self._idle.append(environment)
             else:
-                self._idle.append(leased.environment)
-
-    def _open(self) -> Environment:
-        try:
-            return self._world.open()
-        except ActfirstError:
-            raise
-        except Exception as error:
-            raise EnvironmentFailure(
-                f"an environment of {self._world.name} cannot be opened: {type(error).__name__}: {error}"
-            ) from error
+                environment.close()
 
     async def close(self) -> None:
         while self._idle:

@@ -12,44 +12,24 @@ import asyncio
 import pickle
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from actfirst.config.sections import (
-    AlfworldEnvironment,
-    EnvironmentSection,
-    PoolSection,
-    ScienceworldEnvironment,
-)
-from actfirst.environments.alfworld.textworld_engine import require_textworld
-from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, World
+from actfirst.config.sections import PoolSection
+from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, EnvironmentSection, World
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.pool.worker import Call
+from actfirst.environments.pool.worker import Host
 from actfirst.environments.pool.worker_process import WorkerProcess
-from actfirst.environments.registry import hosting, open_world
-from actfirst.environments.scienceworld.java import require_scienceworld
+from actfirst.environments.registry import kind_of
 from actfirst.errors import ActfirstError, ConfigError
 from actfirst.records import Observation, Task
-
-
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
-    """How many processes, how many environments in each, how long a call may take, and who runs them."""
-
-    workers: int = 16
-    per_worker: int = 1
-    start_seconds: float = 300.0
-    reset_seconds: float = 120.0
-    step_seconds: float = 60.0
-    python: str = ""
 
 
 class _Worker:
     """A process and its places. A place that was given back keeps its environment for the next episode."""
 
-    def __init__(self, opener: bytes, limits: PoolLimits) -> None:
-        self.process = WorkerProcess(opener, limits.python, limits.start_seconds)
+    def __init__(self, opener: bytes, settings: PoolSection) -> None:
+        self.process = WorkerProcess(opener, settings.python, settings.start_seconds)
         self.idle: list[int] = []
         self.taken = 0
         self._opened = 0
@@ -70,46 +50,44 @@ class _Worker:
 class _Leased:
     """One environment for one episode; not used again once something went wrong in it."""
 
-    def __init__(self, worker: _Worker, limits: PoolLimits) -> None:
+    def __init__(self, worker: _Worker, settings: PoolSection) -> None:
         self.worker = worker
         self.place = worker.take()
         self.used = False
         self.broken = False
-        self._limits = limits
+        self._settings = settings
 
     async def reset(self, task: Task) -> tuple[str, Observation]:
-        said = f"reset of task {task.id}"
-        value = await self._call(Call.RESET, task, self._limits.reset_seconds, said)
-        assert isinstance(value, tuple)
-        return value
+        begun: tuple[str, Observation] = await self._call(
+            "reset", task, self._settings.reset_seconds, f"reset of task {task.id}"
+        )
+        return begun
 
     async def step(self, action: str) -> Observation:
-        value = await self._call(Call.STEP, action, self._limits.step_seconds, f"step {action!r}")
-        assert isinstance(value, Observation)
-        return value
+        seen: Observation = await self._call("step", action, self._settings.step_seconds, f"step {action!r}")
+        return seen
 
-    async def _call(
-        self, call: Call, argument: Task | str, seconds: float, said: str
-    ) -> tuple[str, Observation] | Observation | None:
+    async def _call(self, method: str, argument: object, seconds: float, said: str) -> Any:
         self.used = True
         try:
-            return await self.worker.process.call(self.place, call, argument, seconds, said)
+            return await self.worker.process.call(self.place, method, argument, seconds, said)
         except ActfirstError:
             self.broken = True
             raise
 
 
 class ProcessPool:
-    """At most `workers` x `per_worker` environments at once; further leases wait for a free place.
+    """So many environments at once as all workers together have places; further leases wait for a free one.
 
     `open_world` must be picklable: it is called in every worker.
     """
 
-    def __init__(self, open_world: Callable[[], World], limits: PoolLimits) -> None:
+    def __init__(self, open_world: Callable[[], Host], settings: PoolSection) -> None:
         self._opener = pickle.dumps(open_world, protocol=4)
-        self._limits = limits
+        self._settings = settings
+        self._per_worker = settings.environments_per_worker or 1
         self._workers: list[_Worker] = []
-        self._places = asyncio.Semaphore(limits.workers * limits.per_worker)
+        self._places = asyncio.Semaphore(settings.workers * self._per_worker)
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -120,7 +98,7 @@ class ProcessPool:
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[AsyncEnvironment]:
         await self._places.acquire()
-        leased = _Leased(self._worker_with_room(), self._limits)
+        leased = _Leased(self._worker_with_room(), self._settings)
         try:
             await leased.worker.process.started()
             yield leased
@@ -137,10 +115,10 @@ class ProcessPool:
     def _worker_with_room(self) -> _Worker:
         """One that has an open environment idle, else the first that has room, else a new one."""
         self._drop_ended()
-        with_room = [worker for worker in self._workers if worker.taken < self._limits.per_worker]
+        with_room = [worker for worker in self._workers if worker.taken < self._per_worker]
         found = next((worker for worker in with_room if worker.idle), next(iter(with_room), None))
         if found is None:
-            found = _Worker(self._opener, self._limits)
+            found = _Worker(self._opener, self._settings)
             self._workers.append(found)
         return found
 
@@ -160,8 +138,8 @@ class ProcessPool:
         """
         try:
             said = "closing a failed environment"
-            seconds = max(self._limits.reset_seconds, self._limits.step_seconds)
-            await leased.worker.process.call(leased.place, Call.CLOSE, None, seconds, said)
+            seconds = max(self._settings.reset_seconds, self._settings.step_seconds)
+            await leased.worker.process.call(leased.place, "close", None, seconds, said)
         except ActfirstError:
             pass  # either it is closed all the same, or its worker was ended
         finally:
@@ -182,7 +160,8 @@ class ProcessPool:
 
 def open_pool(section: EnvironmentSection, settings: PoolSection, world: World) -> EnvironmentPool:
     """The pool that a recipe asks for. Nothing is started yet."""
-    best = hosting(section)
+    kind = kind_of(section)
+    best = kind.hosting(section)
     processes = best.processes or bool(settings.python)
     if settings.kind == "inline" or (settings.kind == "auto" and not processes):
         return InlinePool(world)
@@ -191,16 +170,9 @@ def open_pool(section: EnvironmentSection, settings: PoolSection, world: World) 
             f"pool.environments_per_worker = {settings.environments_per_worker}: the engine of {world.name} does not "
             "bear two environments in one process; must be 0 or 1"
         )
-    if isinstance(section, AlfworldEnvironment) and section.engine == "textworld" and not settings.python:
-        require_textworld()  # now, and not in every worker
-    if isinstance(section, ScienceworldEnvironment) and not settings.python:
-        require_scienceworld()
-    limits = PoolLimits(
-        workers=settings.workers,
-        per_worker=settings.environments_per_worker or best.per_worker,
-        start_seconds=settings.start_seconds,
-        reset_seconds=settings.reset_seconds,
-        step_seconds=settings.step_seconds,
-        python=settings.python,
+    if not settings.python:
+        kind.require(section)  # now, and not in every worker
+    each = settings.environments_per_worker or best.per_worker
+    return ProcessPool(
+        partial(kind.open, section), settings.model_copy(update={"environments_per_worker": each})
     )
-    return ProcessPool(partial(open_world, section), limits)

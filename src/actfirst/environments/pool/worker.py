@@ -1,10 +1,10 @@
-"""A worker process: opens a world and plays its environments, each in a thread of its own, over two pipes.
+"""A worker process: makes a host of objects and serves calls of their methods, over two pipes.
 
-    python -m actfirst.environments.pool.worker    (started by `pool`; speaks pickled frames on stdin and stdout)
+    python -m actfirst.environments.pool.worker    (started by `worker_process`; pickled frames on stdin and stdout)
 
-The first frame is a callable that opens the world, every other a `Request`. When stdin ends, whoever started the
-worker is gone: it closes its environments and ends, together with every process that they started. Whatever an
-environment prints goes to stderr.
+The first frame is a callable that makes the host (a world, whose objects are environments), every other a `Request`.
+Each object has a thread of its own. When stdin ends, whoever started the worker is gone: it closes its objects and
+ends, together with every process that they started. Whatever an object prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -16,13 +16,10 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from queue import SimpleQueue
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
-from actfirst.environments.base import Environment, World
 from actfirst.errors import ActfirstError, TaskError
-from actfirst.records import Observation, Task
 
 HEADER: Final = struct.Struct(">I")
 STARTED: Final = 0
@@ -31,22 +28,20 @@ STARTED: Final = 0
 _PARTING_SECONDS = 3.0
 
 
-class Call(StrEnum):
-    """What can be asked of an environment."""
+class Host(Protocol):
+    """What the process is for. What it opens has a method `close`, and those that requests name."""
 
-    RESET = "reset"
-    STEP = "step"
-    CLOSE = "close"
+    def open(self) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call. `place` is the environment: a new place opens a new one."""
+    """One call. `place` is the object: a new place opens a new one. `close` is the last call of a place."""
 
     number: int
     place: int
-    call: Call
-    argument: Task | str | None = None
+    method: str
+    argument: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +49,7 @@ class Reply:
     """What a call returned, or what went wrong; `task_at_fault` tells a wrong task from a failed environment."""
 
     number: int
-    value: tuple[str, Observation] | Observation | None = None
+    value: Any = None
     error: str = ""
     task_at_fault: bool = False
 
@@ -65,28 +60,28 @@ def framed(message: object) -> bytes:
     return HEADER.pack(len(data)) + data
 
 
-class _Host:
-    """The world of this process, and the way back to who asked."""
+class _Server:
+    """The host of this process, and the way back to who asked."""
 
     def __init__(self, replies: BinaryIO) -> None:
         self._replies = replies
         self._writing = threading.Lock()
         self._opening = threading.Lock()
-        self._world: World | None = None
+        self._host: Host | None = None
 
-    def open_world(self, opener: bytes) -> None:
+    def begin(self, opener: bytes) -> None:
         try:
-            open_world: Callable[[], World] = pickle.loads(opener)
-            self._world = open_world()
+            make: Callable[[], Host] = pickle.loads(opener)
+            self._host = make()
         except BaseException as error:
             self.reply(_refusal(STARTED, error))
             return
         self.reply(Reply(STARTED))
 
-    def open_environment(self) -> Environment:
-        assert self._world is not None  # requests come after the world is announced
+    def open(self) -> Any:
+        assert self._host is not None  # requests come after the start is announced
         with self._opening:
-            return self._world.open()
+            return self._host.open()
 
     def reply(self, reply: Reply) -> None:
         frame = framed(reply)
@@ -96,11 +91,11 @@ class _Host:
 
 
 class _Seat:
-    """One environment and its thread: calls of different places never wait for each other."""
+    """One object and its thread: calls of different places never wait for each other."""
 
-    def __init__(self, host: _Host) -> None:
-        self._host = host
-        self._environment: Environment | None = None
+    def __init__(self, server: _Server) -> None:
+        self._server = server
+        self._served: Any = None
         self.requests: SimpleQueue[Request | None] = SimpleQueue()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
@@ -111,28 +106,22 @@ class _Seat:
                 reply = Reply(request.number, self._answer(request))
             except BaseException as error:
                 reply = _refusal(request.number, error)
-            self._host.reply(reply)
-            if request.call is Call.CLOSE:
+            self._server.reply(reply)
+            if request.method == "close":
                 return
         self._close()
 
-    def _answer(self, request: Request) -> tuple[str, Observation] | Observation | None:
-        match request.call, request.argument:
-            case Call.RESET, Task() as task:
-                if self._environment is None:
-                    self._environment = self._host.open_environment()
-                return self._environment.reset(task)
-            case Call.STEP, str() as action if self._environment is not None:
-                return self._environment.step(action)
-            case Call.CLOSE, _:
-                self._close()
-                return None
-        raise ValueError(f"{request.call} was called out of order")
+    def _answer(self, request: Request) -> Any:
+        if request.method == "close":
+            return self._close()
+        if self._served is None:
+            self._served = self._server.open()
+        return getattr(self._served, request.method)(request.argument)
 
     def _close(self) -> None:
-        environment, self._environment = self._environment, None
-        if environment is not None:
-            environment.close()
+        served, self._served = self._served, None
+        if served is not None:
+            served.close()
 
 
 def _refusal(number: int, error: BaseException) -> Reply:
@@ -174,18 +163,18 @@ def _leave(seats: dict[int, _Seat]) -> None:
 def main() -> None:
     """Serve until stdin ends."""
     requests, replies = _private_pipes()
-    host = _Host(replies)
+    server = _Server(replies)
     seats: dict[int, _Seat] = {}
     opener = _read(requests)
     if opener is not None:
         # In a thread, so that the end of stdin is noticed even if opening hangs.
-        threading.Thread(target=host.open_world, args=(opener,), daemon=True).start()
+        threading.Thread(target=server.begin, args=(opener,), daemon=True).start()
         while (frame := _read(requests)) is not None:
             request: Request = pickle.loads(frame)
             if request.place not in seats:
-                seats[request.place] = _Seat(host)
+                seats[request.place] = _Seat(server)
             seats[request.place].requests.put(request)
-            if request.call is Call.CLOSE:
+            if request.method == "close":
                 del seats[request.place]
     _leave(seats)
 

@@ -17,10 +17,10 @@ import sys
 from collections import deque
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
-from actfirst.environments.pool.worker import HEADER, STARTED, Call, Reply, Request, framed
+from actfirst.environments.pool.worker import HEADER, STARTED, Reply, Request, framed
 from actfirst.errors import EnvironmentFailure, TaskError, WorkerLost
-from actfirst.records import Observation, Task
 
 _START = "from actfirst.environments.pool.worker import main; main()"
 _PARTING_SECONDS = 6.0
@@ -52,12 +52,10 @@ class WorkerProcess:
         """Wait until the world is open; raises EnvironmentFailure where it cannot be opened."""
         await asyncio.shield(self._starting)
 
-    async def call(
-        self, place: int, call: Call, argument: Task | str | None, seconds: float, said: str
-    ) -> tuple[str, Observation] | Observation | None:
+    async def call(self, place: int, method: str, argument: object, seconds: float, said: str) -> Any:
         """Ask and wait for the answer. `said` names the call in messages."""
         number = next(self._numbers)
-        reply = await self._ask(number, framed(Request(number, place, call, argument)), seconds, said)
+        reply = await self._ask(number, framed(Request(number, place, method, argument)), seconds, said)
         if reply.error:
             raise (TaskError if reply.task_at_fault else EnvironmentFailure)(f"{said}: {reply.error}")
         return reply.value
@@ -101,7 +99,7 @@ class WorkerProcess:
             )
         except OSError as error:
             self.ended = f"cannot start {self._python or sys.executable}: {error.strerror or error}"
-            raise EnvironmentFailure(f"{self.ended}; mend pool.python") from error
+            raise EnvironmentFailure(f"{self.ended}; correct pool.python") from error
         self._ears = [asyncio.ensure_future(self._listen()), asyncio.ensure_future(self._overhear())]
         said = "opening the world in a worker process"
         reply = await self._ask(STARTED, HEADER.pack(len(opener)) + opener, self._seconds, said)

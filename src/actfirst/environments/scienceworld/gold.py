@@ -83,6 +83,10 @@ class GoldPaths:
                 break
         return best
 
+    def score(self, task: Task, actions: Sequence[str]) -> float:
+        """The best score that the actions reach."""
+        return self.play(task, actions).score
+
     def cut(self, task: Task, commands: Commands) -> Commands:
         """Commands that win, without what the domain knows to be needless; as they are if they do not win."""
         answers = by_teleport(answers_only(commands))

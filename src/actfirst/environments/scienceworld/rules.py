@@ -6,12 +6,13 @@ Nor are `objects` (their aliases vary across resets), score and success, or any 
 
 from __future__ import annotations
 
-from actfirst.environments.normalize import normalize, normalize_scienceworld
-from actfirst.environments.rules import Carry, CheckResult, Reason, Transition
+from actfirst.environments.normalize import normalize
+from actfirst.environments.rules import Reason, TransitionRules
+from actfirst.environments.scienceworld.normalize import normalize_scienceworld
 from actfirst.records import Observation
 
 
-class ScienceworldRules:
+class ScienceworldRules(TransitionRules):
     """Equal observations up to order, and equal sets of action templates, at the end of an episode too."""
 
     def valid(self, action: str, observation: Observation) -> bool:
@@ -29,11 +30,6 @@ class ScienceworldRules:
         if _templates(actual) != _templates(reference):
             return Reason.ACTIONS
         return Reason.NONE
-
-    def check(self, transition: Transition, carry: Carry) -> CheckResult:
-        if not self.valid(transition.action, transition.before):
-            return CheckResult(Reason.INVALID_ACTION)
-        return CheckResult(self.compare(transition.after, transition.reference.observation))
 
 
 def _templates(observation: Observation) -> set[str]:

@@ -66,17 +66,26 @@ TRAINING = (
 )
 """The 17 task types of the training split."""
 
-RANDOM_COURSE = ("grow-fruit", "mendelian-genetics-known-plant", "mendelian-genetics-unknown-plant")
-"""Types in which an unmodified simulator shows other things when the same actions are repeated (heredity, bees)."""
-
-RANDOM_END = ("power-component", "power-component-renewable-vs-nonrenewable-energy")
-"""Types in which an unmodified simulator ends at the last action or one later, by chance."""
-
-CHANCE = frozenset((*RANDOM_COURSE, *RANDOM_END))
-"""Types that need chance to be pinned down (see `java.py`) before a reference replays."""
+CHANCE = frozenset(
+    (
+        "grow-fruit",
+        "mendelian-genetics-known-plant",
+        "mendelian-genetics-unknown-plant",
+        "power-component",
+        "power-component-renewable-vs-nonrenewable-energy",
+    )
+)
+"""Types that need chance to be pinned down (see `java.py`) before a reference replays: an unmodified simulator shows
+other things when the same actions are repeated (heredity, bees), or ends one action later (power)."""
 
 SPLITS = ("train", "eval")
 _LAST = 5  # variations of each type that are kept for evaluation
+
+
+def is_random(task: Task) -> bool:
+    """Whether the simulator leaves the course or the end of such a task to chance. Chance is pinned down here;
+    references of these tasks are replayed more often all the same, to prove it."""
+    return task.kind in CHANCE
 
 
 def split_variations(kind: str, split: str) -> range:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from actfirst.environments.scienceworld.environment import Assignment, ScienceworldPlayer
 from actfirst.environments.scienceworld.java import VERSION
 from actfirst.environments.scienceworld.simulator import PRESET
-from actfirst.environments.scienceworld.tasks import CHANCE, SPLITS, VARIATIONS, list_tasks
+from actfirst.environments.scienceworld.tasks import SPLITS, VARIATIONS, list_tasks
 from actfirst.errors import ConfigError, TaskError
 from actfirst.records import Task
 
@@ -23,7 +23,6 @@ class ScienceworldWorld:
     """
 
     name = "scienceworld"
-    rules = "scienceworld"
 
     def __init__(self, kinds: Sequence[str] = (), seed: int = 0, turn_limit: int = TURN_LIMIT) -> None:
         unknown = [kind for kind in kinds if kind not in VARIATIONS]
@@ -58,8 +57,3 @@ class ScienceworldWorld:
             if variation < VARIATIONS[kind]:
                 return Assignment(kind, variation, self.seed)
         raise TaskError(f"scienceworld has no task {task.id!r}; an example: scienceworld/train/boil/0")
-
-    def is_random(self, task: Task) -> bool:
-        """Whether the simulator leaves the course or the end of such a task to chance. Chance is pinned down here;
-        references of these tasks are replayed more often all the same, to prove it."""
-        return task.kind in CHANCE

@@ -40,9 +40,9 @@ class WebshopEnvironment:
             raise EnvironmentFailure("step was called before reset, or after close")
         if self._final is not None:
             return self._final
-        step = self._session.step(action)
-        observation = _observe(self._session, step.reward, step.done)
-        self._final = observation if step.done else None
+        reward, done = self._session.step(action)
+        observation = _observe(self._session, reward, done)
+        self._final = observation if done else None
         return observation
 
     def close(self) -> None:

@@ -47,22 +47,6 @@ class Goal:
     price_cap: float
     options: tuple[Option, ...]
 
-    @staticmethod
-    def of(fields: Mapping[str, Any]) -> Goal:
-        """From the original's goal dictionary."""
-        options = fields["goal_options"]
-        return Goal(
-            asin=fields["asin"],
-            category=fields["category"],
-            query=fields["query"],
-            name=fields["name"],
-            product_category=fields["product_category"],
-            instruction=fields["instruction_text"],
-            attributes=tuple(fields["attributes"]),
-            price_cap=float(fields["price_upper"]),
-            options=tuple(options.items() if isinstance(options, Mapping) else options),
-        )
-
 
 def draw_prices(pricings: Iterable[Sequence[float]], seed: int = PRICE_SEED) -> list[float]:
     """One price for every product: its own, or one inside its range."""

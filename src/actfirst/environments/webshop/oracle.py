@@ -35,17 +35,15 @@ class Purchase:
     reward: float
 
 
-def oracle_candidates(
-    world: WebshopWorld, task: Task, queries: Mapping[str, Sequence[str]] | None = None, most: int = 5
-) -> Iterator[tuple[str, ...]]:
+def oracle_candidates(world: WebshopWorld, task: Task, most: int = 5) -> Iterator[tuple[str, ...]]:
     """Action lists for a task: the best expected score first, then the shortest, then the likeliest search.
 
-    `queries` may give words that people typed, by instruction without its price. The goal's own product is tried
-    first; only if it does not reach the full reward, the other products that the searches find.
+    The goal's own product is tried first; only if it does not reach the full reward, the other products that the
+    searches find.
     """
     _, goal = world.find(task)
     shop = world.shop
-    searches = list(_searches(goal, queries or {}))
+    searches = list(_searches(goal))
     found = {query: list(shop.search(query)) for query in searches}
     plans = _plans(shop, goal, found, [goal.asin])
     if not plans or plans[0][0] > -1.0:
@@ -96,10 +94,10 @@ def _actions(query: str, place: int, purchase: Purchase) -> tuple[str, ...]:
     return (f"search[{query}]", *(f"click[{target.lower()}]" for target in clicks))
 
 
-def _searches(goal: Goal, queries: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _searches(goal: Goal) -> Iterator[str]:
     """What to search for, first what a shopper would type; brackets would end an action too early."""
     wish = _PRICE.sub("", goal.instruction)
-    said = (*queries.get(wish, ()), f"{goal.query} {' '.join(goal.attributes)}", wish, goal.query, goal.name)
+    said = (f"{goal.query} {' '.join(goal.attributes)}", wish, goal.query, goal.name)
     clean = (_TROUBLE.sub(" ", text.lower()).strip() for text in said)
     yield from dict.fromkeys(text for text in clean if text)
 

@@ -64,7 +64,7 @@ class WebshopRules:
         if parsed is None:
             return False
         if parsed.verb == "search":
-            return bool(parsed.argument.strip()) and _has_search_bar(observation)
+            return bool(parsed.argument.strip()) and has_search_bar(observation)
         return _clickable(parsed.argument, observation)
 
     def compare(self, actual: Observation, reference: Observation) -> Reason:
@@ -111,7 +111,7 @@ def _clicked_product(action: str | None) -> str | None:
     return parsed.argument
 
 
-def _has_search_bar(observation: Observation) -> bool:
+def has_search_bar(observation: Observation) -> bool:
     return any(template.startswith(_SEARCH_TEMPLATE) for template in observation.templates)
 
 

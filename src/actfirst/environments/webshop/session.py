@@ -56,15 +56,6 @@ class Shop:
     nouns: Nouns
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What an action led to."""
-
-    observation: str
-    reward: float
-    done: bool
-
-
 def parse_action(action: str) -> tuple[str, str] | None:
     """The verb, and the argument in lower case; None for a text that is no action. What follows the last
     closing bracket does not matter, and the verb reaches up to the last opening one."""
@@ -105,17 +96,17 @@ class Session:
         marks = [sorted(self._chosen.items()), sorted(self._visited)]
         return sha256(json.dumps([*facts, *marks]).encode()).hexdigest()[:16]
 
-    def step(self, action: str) -> Step:
-        """Carry out an action; whatever is none, or cannot be done here, changes nothing."""
-        gained, done = 0.0, False
+    def step(self, action: str) -> tuple[float, bool]:
+        """Carry out an action; whatever is none, or cannot be done here, changes nothing. Returns what a purchase
+        brought, and whether there was one."""
         match parse_action(action):
             case ("search", query):
                 self._look_up(query.split(" "), 1)
             case ("click", target) if target != SEARCH.lower():
                 piece = self._page.clickables().get(target)
                 if piece is not None:
-                    gained, done = self._click(target, piece)
-        return Step(self.observation, gained, done)
+                    return self._click(target, piece)
+        return 0.0, False
 
     def _click(self, target: str, piece: Piece) -> tuple[float, bool]:
         """What a click does depends on the text that is clicked before it depends on what bears the text."""

@@ -26,6 +26,7 @@ import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
+from actfirst.environments.pocket.kind import KIND
 from actfirst.errors import ConfigError
 from actfirst.lab.pocket_models.demonstrations import (
     Demonstrators,
@@ -42,7 +43,7 @@ from actfirst.lab.pocket_models.demonstrations import (
 from actfirst.lab.pocket_models.measure import Scope, measure_model
 from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
 from actfirst.learning.sft import SftSettings, SftStep, fine_tune
-from actfirst.policy.render import TEMPLATE_SETS, render
+from actfirst.policy.render import read_templates, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode
@@ -239,7 +240,7 @@ def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFa
 def _texts(plan: BuildPlan) -> Iterator[str]:
     """What the models will read and write."""
     rng = Random("pocket vocabulary")
-    templates = TEMPLATE_SETS["alfworld"]
+    templates = read_templates(KIND.prompts)
     demonstrators = (expert, sloppy(plan.faults))
     yield early_stop()
     for visits in walks(0, plan.vocabulary_walks):

@@ -22,6 +22,7 @@ from actfirst.environments.alfworld.belief import kind_of, recall
 from actfirst.environments.alfworld.expert import ExpertTurn
 from actfirst.environments.alfworld.instruction import Instruction, read_instruction
 from actfirst.environments.pocket.catalogue import ROOMS
+from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.layout import layouts
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.lab.pocket_models.phrasing import reasoned_turn
@@ -29,7 +30,7 @@ from actfirst.lab.pocket_models.tokenizer import IM_END
 from actfirst.learning.sft import Example
 from actfirst.policy.history import fit
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, Task, TurnContext
 
@@ -230,7 +231,7 @@ class Encoder:
     def __init__(self, prompts: PromptEncoder, prompt_limit: int) -> None:
         self._prompts = prompts
         self._limit = prompt_limit
-        self._templates = TEMPLATE_SETS["alfworld"]
+        self._templates = read_templates(KIND.prompts)
 
     def example(self, visit: Visit, mode: Mode, by: Demonstrators, rng: Random) -> Example:
         """The visit in one mode: what the demonstrator would do, or what was done (inverse dynamics)."""

@@ -18,13 +18,14 @@ from typing import Any
 
 from actfirst.config.sections import Generation
 from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.environments.pool.inline import InlinePool
-from actfirst.environments.rule_table import RULES, Carry, Transition
+from actfirst.environments.rules import Carry, Transition
 from actfirst.evaluate.protocol import choose_tasks, evaluate
 from actfirst.methods.acting import Acting, Policy
 from actfirst.methods.strategies import Strategy
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Episode, Pair, Reference, Task, TurnContext
 from actfirst.references.build.replay import replay
@@ -68,7 +69,7 @@ async def _measure(folder: Path, scope: Scope, threads: int) -> dict[str, object
     engine = EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(threads=threads))
     try:
         encoder = PromptEncoder(AutoTokenizer.from_pretrained(str(folder)))
-        policy = Policy(engine, encoder, TEMPLATE_SETS[world.rules], LIMITS)
+        policy = Policy(engine, encoder, read_templates(KIND.prompts), LIMITS)
         return {
             "success": {
                 way.value: {
@@ -86,7 +87,7 @@ async def _measure(folder: Path, scope: Scope, threads: int) -> dict[str, object
 async def _success(
     world: PocketWorld, policy: Policy, acting: Acting, split: str, scope: Scope
 ) -> dict[str, object]:
-    player = Player(policy, InlinePool(world), RULES[world.rules], world.turn_limit, Walkthroughs(world))
+    player = Player(policy, InlinePool(world), KIND.rules, world.turn_limit, Walkthroughs(world))
     episodes: list[Episode] = []
     tasks = choose_tasks(world, [split], scope.tasks_per_split)
     result = await evaluate(
@@ -150,7 +151,7 @@ def _aligned(world: PocketWorld, task: Task, reference: Reference, turn: int, ac
     step = reference.steps[turn - 1]
     following = reference.steps[turn].action if turn < len(reference.steps) else None
     transition = Transition(before, action or "", environment.step(action or ""), step, following)
-    return RULES[world.rules].check(transition, Carry()).aligned
+    return KIND.rules.check(transition, Carry()).aligned
 
 
 def success_records(models: Mapping[str, Any]) -> Iterator[dict[str, str]]:

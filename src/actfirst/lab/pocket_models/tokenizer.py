@@ -19,8 +19,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
+from actfirst.environments.pocket.kind import KIND
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
-from actfirst.policy.render import TEMPLATE_SETS
+from actfirst.policy.render import read_templates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -132,7 +133,7 @@ def _always_known() -> list[str]:
 
 def _template_sentences() -> list[str]:
     """The fixed text of the ALFWorld prompts, one line at a time; a space before a word stays with the word."""
-    templates = TEMPLATE_SETS["alfworld"]
+    templates = read_templates(KIND.prompts)
     sentences: list[str] = []
     for form in (*templates.with_history.values(), *templates.without_history.values()):
         for literal, value in zip_longest(form.parts[::2], form.placeholders, fillvalue=""):

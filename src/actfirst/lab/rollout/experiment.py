@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
@@ -24,7 +24,6 @@ from actfirst.lab.rollout.simulated import LatencyModel, SimulatedEngine, run_in
 from actfirst.lab.rollout.timing import calibrate, time_point
 from actfirst.lab.spread import Told
 from actfirst.policy.history import fit
-from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, TurnContext
 from actfirst.training.parts import open_encoder, open_engine, open_stage
@@ -86,7 +85,7 @@ async def make_contexts(
 ) -> list[BenchContext]:
     """Contexts of training tasks, in proportion to task types."""
     stage = open_stage(config.environment, config.pool)
-    templates, limit = TEMPLATE_SETS[stage.world.rules], config.rollout.generation.prompt_limit
+    templates, limit = stage.templates, config.rollout.generation.prompt_limit
     contexts = []
     try:
         async with stage.pool.lease() as environment:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.lab.spread import Spread, Told, ratios

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.config.sections import Config
+from actfirst.config.config import Config
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.embedded.checkpoint import read_checkpoint
 from actfirst.errors import EngineError

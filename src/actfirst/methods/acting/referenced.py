@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from actfirst.environments.rule_table import Carry, Transition
+from actfirst.environments.rules import Carry, Transition
 from actfirst.methods.acting.autonomous import NextAction, Stop
 from actfirst.methods.acting.base import Acting, Actor, Counter, Ending, EpisodeTools, Move, TrainingPoint
 from actfirst.records import ActionSource, Observation, Reference, TurnContext, Verdict

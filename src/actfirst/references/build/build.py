@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from actfirst.environments.base import World
+from actfirst.environments.registry import Kind
+from actfirst.environments.solving import Care
 from actfirst.records import Task
-from actfirst.references.build.attempt import Attempt
-from actfirst.references.build.make import CARE, Care, Maker
-from actfirst.references.sources import open_sources
-from actfirst.references.store import Configuration, ReferenceWriter
+from actfirst.references.build.make import Job, Maker
 from actfirst.references.build.workers import GivenUp, run_jobs
+from actfirst.references.sources import Import, open_sources
+from actfirst.references.store import Attempt, Configuration, ReferenceWriter
 
 OpenWorld = Callable[[], World]
 """Opens the world that references are for; it travels to worker processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """A file of demonstrations, and what references made from it say of their source (empty: the file's name)."""
-
-    path: Path
-    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +39,15 @@ class Plan:
     seconds: float = 1800.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    task: Task
-    before: Attempt | None
-    again: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Making:
-    """Makes the makers: one per process."""
-
-    open_world: OpenWorld
-    plan: Plan
-
-    def begin(self) -> _Made:
-        world = self.open_world()
-        return _Made(
-            Maker(world, open_sources(world, self.plan.sources, _files(self.plan)), care_of(world, self.plan))
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    maker: Maker
-
-    def work(self, job: _Job) -> Attempt:
-        return self.maker.attempt(job.task, job.before, job.again)
-
-    def close(self) -> None:
-        self.maker.close()
+def _maker(kind: Kind, open_world: OpenWorld, plan: Plan) -> Maker:
+    """One per process."""
+    world = open_world()
+    sources = open_sources(kind, world, plan.sources, plan.imports)
+    return Maker(kind, world, sources, plan.care or kind.sources.care)
 
 
 def build_store(
+    kind: Kind,
     open_world: OpenWorld,
     plan: Plan,
     tasks: Sequence[Task],
@@ -88,13 +58,13 @@ def build_store(
     """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known."""
     world = open_world()
     world.open().close()  # what is missing here would be missing for every task
-    keys = {source.key for source in open_sources(world, plan.sources, _files(plan))}
+    keys = {source.key for source in open_sources(kind, world, plan.sources, plan.imports)}
     writer = ReferenceWriter(path, world, configuration)
     try:
         jobs = [job for task in tasks if (job := _job(task, writer.store.attempt(task.id), keys, plan.again))]
         done = len(tasks) - len(jobs)
         on_task(done, len(tasks), None)
-        for job, outcome in run_jobs(jobs, _Making(open_world, plan), plan.workers, plan.seconds):
+        for job, outcome in run_jobs(jobs, partial(_maker, kind, open_world, plan), plan.workers, plan.seconds):
             attempt = _given_up(job, outcome) if isinstance(outcome, GivenUp) else outcome
             if attempt != job.before:
                 writer.add(attempt)
@@ -104,22 +74,14 @@ def build_store(
         writer.close()
 
 
-def care_of(world: World, plan: Plan) -> Care:
-    """How much is done for each task of a world."""
-    return plan.care or CARE.get(world.rules, Care())
-
-
-def _job(task: Task, before: Attempt | None, keys: set[str], again: bool) -> _Job | None:
+def _job(task: Task, before: Attempt | None, keys: set[str], again: bool) -> Job | None:
     if before is not None and not again and keys.issubset(before.tried):
         return None
-    return _Job(task, before, again)
+    return Job(task, before, again)
 
 
-def _given_up(job: _Job, outcome: GivenUp) -> Attempt:
+def _given_up(job: Job, outcome: GivenUp) -> Attempt:
     if job.before is not None and job.before.reference is not None:
         return job.before
     return Attempt(job.task.id, job.task.split, job.task.kind, (), reason=outcome.reason)
 
-
-def _files(plan: Plan) -> list[tuple[Path, str]]:
-    return [(file.path, file.label) for file in plan.imports]

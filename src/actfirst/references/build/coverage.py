@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actfirst.references.build.attempt import Attempt
 from actfirst.references.store import ReferenceStore
 
 _SUCCESS = 99.999  # paper, appendix "Evaluation Metrics"
@@ -62,24 +61,34 @@ class Coverage:
     reasons: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An attempt without its texts. `score` is None where there is no reference."""
+
+    score: float | None = None
+    actions: int = 0
+    reliable: bool = True
+
+
 def coverage(store: ReferenceStore) -> Coverage:
     """Count what is in a store; its lines are read one at a time."""
-    rows: list[_Row] = []
+    kinds: dict[str, list[_Row]] = defaultdict(list)
     splits: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for attempt in store.attempts():
         splits[attempt.split] += 1
-        rows.append(_row(attempt))
-        if attempt.reference is None:
+        reference = attempt.reference
+        if reference is None:
             reasons[_NUMBER.sub("#", attempt.reason)] += 1
+            kinds[attempt.kind].append(_Row())
         else:
-            sources[attempt.reference.source] += 1
-    kinds: dict[str, list[_Row]] = defaultdict(list)
-    for row in rows:
-        kinds[row.kind].append(row)
+            sources[reference.source] += 1
+            row = _Row(reference.score, len(reference.steps), reference.reliable)
+            kinds[attempt.kind].append(row)
+    rows = [row for kind in kinds.values() for row in kind]
     limit = store.header.turn_limit
-    lengths = sorted(row.actions for row in rows if row.covered)
+    lengths = sorted(row.actions for row in rows if row.score is not None)
     return Coverage(
         tasks=sum(max(store.header.tasks.get(split, 0), attempted) for split, attempted in splits.items()),
         turn_limit=limit,
@@ -92,32 +101,16 @@ def coverage(store: ReferenceStore) -> Coverage:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    kind: str
-    covered: bool
-    score: float
-    actions: int
-    reliable: bool
-
-
-def _row(attempt: Attempt) -> _Row:
-    reference = attempt.reference
-    if reference is None:
-        return _Row(attempt.kind, False, 0.0, 0, True)
-    return _Row(attempt.kind, True, reference.score, len(reference.steps), reference.reliable)
-
-
-def _group(rows: Iterable[_Row], limit: int) -> Group:
-    listed = list(rows)
-    covered = [row for row in listed if row.covered]
+def _group(rows: Sequence[_Row], limit: int) -> Group:
+    covered = [row for row in rows if row.score is not None]
+    scores = [row.score for row in rows if row.score is not None]
     return Group(
-        attempted=len(listed),
+        attempted=len(rows),
         covered=len(covered),
-        successful=sum(row.score >= _SUCCESS for row in covered),
+        successful=sum(score >= _SUCCESS for score in scores),
         within_limit=sum(row.actions <= limit for row in covered),
         unreliable=sum(not row.reliable for row in covered),
-        mean_score=statistics.fmean(row.score for row in covered) if covered else 0.0,
+        mean_score=statistics.fmean(scores) if scores else 0.0,
         mean_actions=statistics.fmean(row.actions for row in covered) if covered else 0.0,
     )
 

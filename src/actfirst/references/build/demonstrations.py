@@ -3,7 +3,7 @@
 Files: JSON lines, a JSON list of records, or a JSON object from task to actions or record; plain or compressed by xz,
 gzip or bzip2. Records: a list of actions, a list of steps that each hold an action, or a chat whose assistant turns
 hold one each. Which task a record belongs to is said by a name (an id, or a path on somebody's machine), or only by
-the task's instruction somewhere in its texts: see `imported.py`.
+the task's instruction somewhere in its texts: see `sources.py`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
         else:
             yield from _whole(json.loads(text))
     except OSError as error:
-        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}; mend the cause") from error
+        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, EOFError, lzma.LZMAError) as error:
         raise ReferenceStoreError(
             f"{path} is neither JSON nor JSON lines, plain or compressed: {error}"

@@ -10,57 +10,45 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
-from actfirst.environments.rule_table import TransitionRules
 from actfirst.environments.base import World
+from actfirst.environments.registry import Kind
+from actfirst.environments.rules import TransitionRules
+from actfirst.environments.solving import Care
 from actfirst.errors import ActfirstError, EnvironmentFailure
-from actfirst.records import Reference, Task
-from actfirst.references.build.attempt import Attempt
-from actfirst.references.build.candidates import Candidate, CandidateSource
-from actfirst.references.build.follow import Followed, follow, same_transitions
-from actfirst.references.build.replay import kept
-from actfirst.references.build.shorten import Budget
-from actfirst.references.build.trials import Trials, actions_of
-from actfirst.references.build.workbench import Workbench
-
-
-@runtime_checkable
-class RandomWorld(Protocol):
-    """A world some of whose tasks do not replay: the same actions may lead to other transitions."""
-
-    def is_random(self, task: Task) -> bool: ...
+from actfirst.records import Reference, ReferenceStep, Task
+from actfirst.references.build.replay import Followed, follow, same_transitions
+from actfirst.references.build.trials import Trials, Workbench, actions_of
+from actfirst.references.sources import Candidate, CandidateSource
+from actfirst.references.store import Attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Care:
-    """How much is done for one task: the shortening budget (None: no shortening), and how often the reference is
-    replayed in all, in tasks that the world calls random and in others."""
+class Job:
+    """A task, what came of it before, and whether sources that were asked then are asked again."""
 
-    shorten: Budget | None = None
-    replays: int = 1
-    random_replays: int = 5
-
-
-CARE: dict[str, Care] = {"scienceworld": Care(shorten=Budget(), replays=2)}
-"""What a benchmark needs; `Care()` where it is not listed."""
+    task: Task
+    before: Attempt | None = None
+    again: bool = False
 
 
 class Maker:
     """Makes references of one world, one task at a time."""
 
-    def __init__(self, world: World, sources: Sequence[CandidateSource], care: Care) -> None:
+    def __init__(self, kind: Kind, world: World, sources: Sequence[CandidateSource], care: Care) -> None:
         self._sources = sources
         self._care = care
-        self._bench = Workbench(world)
+        self._kind = kind
+        self._bench = Workbench(kind, world)
         self._trials = Trials(self._bench, care.shorten)
 
-    def attempt(self, task: Task, before: Attempt | None = None, again: bool = False) -> Attempt:
-        """What comes of a task. Sources that an earlier attempt asked are not asked again, unless `again`; its
+    def work(self, job: Job) -> Attempt:
+        """What comes of a task. Sources that an earlier attempt asked are not asked again, unless that is wanted; its
         reference competes with the new candidates. If the environment fails, twice, the outcome says so and names
         no source as tried, so that a resumed build tries again; a reference from before is kept as it is."""
         started = time.monotonic()
-        done = () if before is None or again else before.tried
+        task, before = job.task, job.before
+        done = () if before is None or job.again else before.tried
         asked = [source for source in self._sources if source.key not in done]
         try:
             made = self._make_or_retry(task, asked, before)
@@ -104,16 +92,21 @@ class Maker:
 
     def _settle(self, task: Task, reference: Reference, found: Attempt) -> Attempt:
         """Replay as often as the task asks for and keep the replay that most others agree with."""
-        world, rules = self._bench.world, self._bench.rules
-        random = isinstance(world, RandomWorld) and world.is_random(task)
-        count = self._care.random_replays if random else self._care.replays
+        rules, chance = self._kind.rules, self._kind.sources.chance
+        count = self._care.random_replays if chance is not None and chance(task) else self._care.replays
         others = [follow(self._bench.environment, task, reference, rules) for _ in range(count - 1)]
         replays = [Followed(reference), *others]
         equals = [sum(_agree(one, other, rules) for other in replays) for one in replays]
         places = [n for n, one in enumerate(replays) if one.valid and one.replayed.score >= reference.score]
         place = max(places, key=lambda n: equals[n])
-        settled = replace(kept(replays[place].replayed, world.rules), reliable=equals[place] == count)
+        settled = replace(self._kept(replays[place].replayed), reliable=equals[place] == count)
         return replace(found, replays=count, agreed=equals[place], reference=settled)
+
+    def _kept(self, reference: Reference) -> Reference:
+        """The reference with what the checks of its benchmark compare, and nothing more."""
+        kept = self._kind.sources.kept
+        steps = tuple(ReferenceStep(step.action, kept(step.observation)) for step in reference.steps)
+        return replace(reference, initial=kept(reference.initial), steps=steps)
 
 
 def _agree(one: Followed, other: Followed, rules: TransitionRules) -> bool:

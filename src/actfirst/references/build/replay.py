@@ -3,23 +3,23 @@
 Paper, "Reference Trajectories": selected action sequences are replayed offline under the training environment
 configuration, and the initial and subsequent observations are kept. `replay` executes a list as it stands; `try_out`
 makes the best of somebody else's list: it words actions as the environment lists them, leaves out what is not valid
-(a guided rollout could not follow it there), and ends where the best score is reached.
+(a guided rollout could not follow it there), and ends where the best score is reached. `follow` takes a reference's own
+actions and checks every turn as a guided rollout would (appendix "Transition Consistency Checks"): if the check fails
+here, guidance would end there for a student that makes no mistake.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from actfirst.environments.rule_table import TransitionRules
-from actfirst.environments.normalize import normalize
 from actfirst.environments.base import Environment
+from actfirst.environments.normalize import normalize
+from actfirst.environments.rules import Carry, Reason, Transition, TransitionRules
+from actfirst.environments.solving import Rewrite
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Observation, Reference, ReferenceStep, Task
-from actfirst.references.build.candidates import Candidate
-
-Rewrite = Callable[[str, Observation], Iterator[str]]
-"""Other wordings of an action that is not valid where the observation was made; the first valid one is taken."""
+from actfirst.references.sources import Candidate
 
 
 def replay(environment: Environment, task: Task, actions: Sequence[str], source: str) -> Reference:
@@ -53,19 +53,58 @@ def try_out(
     return _reference(task, initial, steps[: _best_at(steps)], candidate.source)
 
 
-def kept(reference: Reference, rules: str) -> Reference:
-    """The reference with what the checks of its benchmark compare, and nothing more.
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What came of following a reference. `reason` is that of the first failed check, at `turn`; turn 0 is the
+    first observation. `valid` says that every action was valid where it was taken."""
 
-    ScienceWorld's admissible list (up to 1,600 strings) validates what a student does where the student stands; the
-    reference's own list is never compared, nor are its objects (paper, appendix "Transition Consistency Checks").
-    """
-    if rules != "scienceworld":
-        return reference
-    return replace(
-        reference,
-        initial=_without_lists(reference.initial),
-        steps=tuple(ReferenceStep(step.action, _without_lists(step.observation)) for step in reference.steps),
+    replayed: Reference
+    reason: Reason = Reason.NONE
+    turn: int = 0
+    valid: bool = True
+
+    @property
+    def aligned(self) -> bool:
+        return not self.reason
+
+
+def follow(environment: Environment, task: Task, reference: Reference, rules: TransitionRules) -> Followed:
+    """Execute the reference's actions from a fresh reset, up to the end of the list or of the episode."""
+    _, initial = environment.reset(task)
+    reason, turn, valid = rules.compare(initial, reference.initial), 0, True
+    steps: list[ReferenceStep] = []
+    seen, carry = initial, Carry()
+    for number, step in enumerate(reference.steps):
+        if seen.done:
+            break
+        valid = valid and rules.valid(step.action, seen)
+        after = environment.step(step.action)
+        if not reason:
+            following = reference.steps[number + 1].action if number + 1 < len(reference.steps) else None
+            result = rules.check(Transition(seen, step.action, after, step, following), carry)
+            reason, turn, carry = result.reason, number + 1, result.carry
+        steps.append(ReferenceStep(step.action, after))
+        seen = after
+    return Followed(_reference(task, initial, steps, reference.source), reason, turn, valid)
+
+
+def same_transitions(one: Reference, other: Reference, rules: TransitionRules) -> bool:
+    """Whether two replays of one action list led to the same transitions throughout."""
+    if len(one.steps) != len(other.steps) or rules.compare(one.initial, other.initial):
+        return False
+    return not any(
+        rules.compare(mine.observation, theirs.observation) for mine, theirs in zip(one.steps, other.steps)
     )
+
+
+def worthy(reference: Reference) -> bool:
+    """Whether a replay can serve as a reference at all: it has to lead somewhere."""
+    return bool(reference.steps) and reference.score > 0
+
+
+def rank(reference: Reference) -> tuple[float, int]:
+    """Smaller is better: "selection prioritizes higher score and then fewer actions" (paper)."""
+    return -reference.score, len(reference.steps)
 
 
 def _valid_form(action: str, seen: Observation, rules: TransitionRules, rewrite: Rewrite) -> str | None:
@@ -89,7 +128,3 @@ def _best_at(steps: Sequence[ReferenceStep]) -> int:
 def _reference(task: Task, initial: Observation, steps: Sequence[ReferenceStep], source: str) -> Reference:
     score = steps[-1].observation.score if steps else initial.score
     return Reference(task.id, initial, tuple(steps), source, score)
-
-
-def _without_lists(observation: Observation) -> Observation:
-    return replace(observation, admissible=(), objects=())

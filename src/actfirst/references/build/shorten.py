@@ -1,6 +1,6 @@
 """Shortens a list of actions while it still works: delta debugging, from large chunks to single actions.
 
-Paper, appendix "Reference Trajectories": ScienceWorld "candidates are shortened while preserving successful replay".
+Paper, appendix "Reference Trajectories": "candidates are shortened while preserving successful replay".
 What "works" means is the caller's business; each question costs a replay, so questions and seconds are limited. The
 result is the shortest list found within the limits, 1-minimal if they were not reached.
 
@@ -12,21 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Self
 
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much shortening may cost per task, however many lists are shortened for it."""
-
-    replays: int = 400
-    seconds: float = 120.0
-
-    def less(self, replays: int, seconds: float) -> Self:
-        """What is left of it."""
-        return replace(self, replays=self.replays - replays, seconds=self.seconds - seconds)
+from actfirst.environments.solving import Budget
 
 
 @dataclass(frozen=True, slots=True)

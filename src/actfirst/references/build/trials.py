@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from actfirst.environments.base import Environment, World
+from actfirst.environments.registry import Kind
+from actfirst.environments.solving import Budget, Rehearsal
 from actfirst.records import Reference, Task
-from actfirst.references.build.candidates import Candidate
-from actfirst.references.build.rehearsal import Rehearsal
-from actfirst.references.build.select import rank, worthy
-from actfirst.references.build.shorten import Budget, Precedent, Shortened, shorten
-from actfirst.references.build.workbench import Workbench
+from actfirst.references.build.replay import rank, try_out, worthy
+from actfirst.references.build.shorten import Precedent, Shortened, shorten
+from actfirst.references.sources import Candidate
 
 Actions = tuple[str, ...]
 _PRECEDENTS = 4  # shortened solutions that are remembered per kind of task
@@ -33,6 +34,39 @@ class Chosen:
 
     reference: Reference
     cut: int
+
+
+class Workbench:
+    """What one process replays with. Opens things when they are first needed; after `close` it opens new ones."""
+
+    def __init__(self, kind: Kind, world: World) -> None:
+        self.kind = kind
+        self.world = world
+        self._environment: Environment | None = None
+        self._rehearsal: Rehearsal | None = None
+
+    @property
+    def environment(self) -> Environment:
+        if self._environment is None:
+            self._environment = self.world.open()
+        return self._environment
+
+    @property
+    def rehearsal(self) -> Rehearsal | None:
+        """None where environments are quick enough."""
+        if self._rehearsal is None and self.kind.sources.rehearse is not None:
+            self._rehearsal = self.kind.sources.rehearse(self.world)
+        return self._rehearsal
+
+    def try_out(self, task: Task, candidate: Candidate) -> Reference:
+        """What a candidate comes to in the environment."""
+        return try_out(self.environment, task, candidate, self.kind.rules, self.kind.sources.rewrite)
+
+    def close(self) -> None:
+        for opened in (self._environment, self._rehearsal):
+            if opened is not None:
+                opened.close()
+        self._environment = self._rehearsal = None
 
 
 class Trials:

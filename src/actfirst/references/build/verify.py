@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from actfirst.environments.rule_table import RULES
-from actfirst.environments.base import Environment, World
+from actfirst.environments.base import Environment
+from actfirst.environments.registry import Kind
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
 from actfirst.references.build.build import OpenWorld
-from actfirst.references.build.follow import follow
-from actfirst.references.build.make import RandomWorld
-from actfirst.references.store import Configuration, ReferenceStore, check_header
+from actfirst.references.build.replay import follow
 from actfirst.references.build.workers import GivenUp, run_jobs
+from actfirst.references.store import Configuration, ReferenceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,11 @@ class Verification:
     failures: tuple[Verified, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Following:
-    open_world: OpenWorld
-    path: Path
-
-    def begin(self) -> _Follower:
-        return _Follower(self.open_world(), ReferenceStore.read(self.path))
-
-
 class _Follower:
-    def __init__(self, world: World, store: ReferenceStore) -> None:
-        self._world = world
-        self._store = store
+    def __init__(self, kind: Kind, open_world: OpenWorld, path: Path) -> None:
+        self._rules = kind.rules
+        self._world = open_world()
+        self._store = ReferenceStore.read(path)
         self._environment: Environment | None = None
 
     def work(self, task: Task) -> Verified:
@@ -86,7 +78,7 @@ class _Follower:
         if self._environment is None:
             self._environment = self._world.open()
         try:
-            followed = follow(self._environment, task, reference, RULES[self._world.rules])
+            followed = follow(self._environment, task, reference, self._rules)
         except Exception as error:  # whatever a simulator raises is a failure of this task alone
             self.close()
             return Verified(task.id, task.kind, reference.reliable, f"failed: {error}", 0)
@@ -99,6 +91,7 @@ class _Follower:
 
 
 def verify_store(
+    kind: Kind,
     open_world: OpenWorld,
     path: Path,
     tasks: Sequence[Task],
@@ -108,21 +101,19 @@ def verify_store(
     on_task: Callable[[int, int], None] = lambda done, of: None,
 ) -> Verification:
     """Follow the reference of every task that has one."""
-    world = open_world()
-    check_header(path, world, configuration or {})
-    store = ReferenceStore.read(path)
+    store = ReferenceStore.open(path, open_world(), configuration)
     covered = [task for task in tasks if store.covers(task)]
     if not covered:
         raise ReferenceStoreError(f"{path} has no reference of the {len(tasks)} tasks asked about")
     found: list[Verified] = []
-    for task, outcome in run_jobs(covered, _Following(open_world, path), workers, seconds):
+    for task, outcome in run_jobs(covered, partial(_Follower, kind, open_world, path), workers, seconds):
         if isinstance(outcome, GivenUp):
             reference = store.get(task)
             reliable = reference is not None and reference.reliable
             outcome = Verified(task.id, task.kind, reliable, outcome.reason, 0)
         found.append(outcome)
         on_task(len(found), len(covered))
-    return summarise(tasks, found, chance=isinstance(world, RandomWorld))
+    return summarise(tasks, found, chance=kind.sources.chance is not None)
 
 
 def summarise(tasks: Sequence[Task], found: Sequence[Verified], chance: bool, shown: int = 20) -> Verification:

@@ -11,7 +11,8 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config, RuntimeSection
+from actfirst.config.config import Config
+from actfirst.config.sections import RuntimeSection
 from actfirst.errors import ConfigError
 
 _MEGABYTE = 1024**2

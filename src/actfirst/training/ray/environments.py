@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from actfirst.config.sections import EnvironmentSection, PoolSection
-from actfirst.environments.base import AsyncEnvironment, EnvironmentPool
+from actfirst.config.sections import PoolSection
+from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, EnvironmentSection
 from actfirst.environments.pool.pool import open_pool
 from actfirst.environments.registry import open_world
 from actfirst.errors import EngineError, EnvironmentFailure

@@ -14,7 +14,8 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config, LearnerSection
+from actfirst.config.config import Config
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
 from actfirst.learning.checkpoint import load, prune, save
 from actfirst.learning.rng import restore_rng

@@ -8,7 +8,8 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config, EngineSection, TeacherSection
+from actfirst.config.config import Config
+from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.training.ray.cluster import Demand, Demands, actor_options
 from actfirst.training.ray.engine_actor import EngineActor
 from actfirst.training.ray.environments import EnvironmentActor, RayPool

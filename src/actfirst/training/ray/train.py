@@ -12,8 +12,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
-from actfirst.config.sections import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import LearnerLost
 from actfirst.rollout.together import together

@@ -1,6 +1,6 @@
 """Makes `sample.json`, the catalogue that ships with the package: 280 invented products in WebShop's file format.
 
-    python -c "from actfirst.environments.webshop.sample_maker import write_sample; write_sample()"
+    python -c "from tests.tools.webshop_sample import write_sample; write_sample()"
 
 Titles, option lists and instructions are short, so that a page fits into the context of a very small model.
 """

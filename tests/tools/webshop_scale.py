@@ -1,6 +1,6 @@
 """A catalogue of any size in WebShop's file format, to measure what a full one costs. Its products mean nothing.
 
-    from actfirst.environments.webshop.synthetic import measure_scale
+    from tests.tools.webshop_scale import measure_scale
     print(measure_scale(1_200_000, "scale"))
 
 Lengths follow the published set of 1,000 products: titles of some 15 words, documents of some 130, records of 4 kB

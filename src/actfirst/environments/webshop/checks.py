@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from actfirst.cli.doctor.findings import Check, Finding, State
+from actfirst.environments.findings import Check, Finding, State
 from actfirst.environments.webshop.catalogue import find_files
 from actfirst.environments.webshop.nouns import SPACY_INSTALL, spacy_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from importlib.util import find_spec
 
-from actfirst.cli.doctor.findings import Finding, State
+from actfirst.environments.findings import Check, Finding, State
 from actfirst.environments.scienceworld.java import INSTALL, VERSION, find_java
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.installed import installed_version
@@ -34,3 +34,6 @@ def scienceworld() -> Finding:
         f"{time.perf_counter() - up:.1f} s ({len(seen.admissible)} admissible commands)"
     )
     return Finding(NAME, State.OK, detail)
+
+
+CHECKS = (Check(NAME, scienceworld, INSTALL, State.WARN),)

@@ -1,0 +1,48 @@
+"""The configuration of a run: all sections together. Nothing here reads files: see `load.py`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from actfirst.config.base import Section
+from actfirst.config.sections import (
+    CheckpointSection,
+    EngineSection,
+    EvaluationSection,
+    LearnerSection,
+    MethodsSection,
+    ModelsSection,
+    PoolSection,
+    ReferencesSection,
+    RolloutSection,
+    RunSection,
+    RuntimeSection,
+    TeacherSection,
+    TrackingSection,
+)
+from actfirst.environments.base import EnvironmentSection
+from actfirst.environments.registry import read_section
+
+AnyEnvironment = Annotated[SerializeAsAny[EnvironmentSection], BeforeValidator(read_section)]
+"""The section of whichever kind its name says; kinds that are registered later count too."""
+
+
+class Config(Section):
+    """One run."""
+
+    run: RunSection = RunSection()
+    environment: AnyEnvironment
+    pool: PoolSection = PoolSection()
+    models: ModelsSection
+    rollout: RolloutSection = RolloutSection()
+    methods: MethodsSection = MethodsSection()
+    references: ReferencesSection = ReferencesSection()
+    learner: LearnerSection = LearnerSection()
+    engine: EngineSection = EngineSection()
+    teacher: TeacherSection = TeacherSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    runtime: RuntimeSection = RuntimeSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+    tracking: TrackingSection = TrackingSection()

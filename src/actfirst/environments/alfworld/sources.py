@@ -1,0 +1,62 @@
+"""How ALFWorld games are solved: by their walkthrough, by our solver, or by the expert.
+
+The walkthrough and the solver know where everything is and never search. The expert acts on what it has seen alone: it
+searches as a policy must, so its contexts are those that a policy meets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from actfirst.environments.alfworld.game import Game
+from actfirst.environments.base import World
+from actfirst.environments.normalize import normalize
+from actfirst.environments.solving import ReferenceSources
+from actfirst.records import Observation, Pair, Task, TurnContext
+
+_PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
+_PUT = re.compile(r"put (.+) (?:in/on|in|on|into|onto) (.+)")
+
+
+class GameWorld(World, Protocol):
+    """A world of ALFWorld games: each carries a walkthrough."""
+
+    def game(self, task: Task) -> Game: ...
+
+
+def walkthrough(world: GameWorld, task: Task) -> Iterator[Sequence[str]]:
+    yield world.game(task).walkthrough
+
+
+def solver(world: GameWorld, task: Task) -> Iterator[Sequence[str]]:
+    from actfirst.environments.alfworld.solver import solve
+
+    yield solve(world.game(task))
+
+
+def expert(world: World, task: Task) -> Iterator[Sequence[str]]:
+    from actfirst.environments.alfworld.expert import expert_turn
+
+    environment = world.open()
+    instruction, observation = environment.reset(task)
+    history: tuple[Pair, ...] = ()
+    while not observation.done and len(history) < _PATIENCE:
+        context = TurnContext(instruction, history, observation, len(history) + 1)
+        action = expert_turn(context).action
+        history = (*history, Pair(observation.text, action))
+        observation = environment.step(action)
+    environment.close()
+    yield [pair.action for pair in history]
+
+
+def rewrite(action: str, seen: Observation) -> Iterator[str]:
+    """`put X in/on Y` of older game files is `move X to Y` today."""
+    bare = normalize(action).rstrip(".")
+    yield bare
+    if put := _PUT.fullmatch(bare):
+        yield f"move {put.group(1)} to {put.group(2)}"
+
+
+SOURCES = ReferenceSources({"walkthrough": walkthrough, "solver": solver, "expert": expert}, rewrite)

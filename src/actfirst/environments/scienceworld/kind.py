@@ -1,0 +1,87 @@
+"""ScienceWorld as an environment of actfirst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World, quoted
+from actfirst.environments.findings import Check
+from actfirst.environments.scienceworld.rules import ScienceworldRules
+from actfirst.environments.scienceworld.section import ScienceworldSection
+from actfirst.environments.scienceworld.tasks import is_random
+from actfirst.environments.solving import Budget, Care, ReferenceSources, Rehearsal
+from actfirst.records import Observation, Task
+
+if TYPE_CHECKING:
+    from actfirst.environments.scienceworld.world import ScienceworldWorld
+
+
+def _open(section: ScienceworldSection) -> World:
+    from actfirst.environments.scienceworld.world import ScienceworldWorld
+
+    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit)
+
+
+def _hosting(section: ScienceworldSection) -> Hosting:
+    # Games of one worker share a Java process, where their steps take turns: a few of them save memory cheaply.
+    return Hosting(processes=True, per_worker=4)
+
+
+def _require(section: ScienceworldSection) -> None:
+    from actfirst.environments.scienceworld.java import require_scienceworld
+
+    require_scienceworld()
+
+
+def _checks() -> Sequence[Check]:
+    from actfirst.environments.scienceworld.checks import CHECKS
+
+    return CHECKS
+
+
+def _gold(world: ScienceworldWorld, task: Task) -> Iterator[Sequence[str]]:
+    """The gold path without what the domain knows to be needless. Its wording is seen to after it was shortened."""
+    from actfirst.environments.scienceworld.gold import GoldPaths
+
+    with GoldPaths(world) as paths:
+        yield paths.cut(task, paths.gold(task))
+
+
+def _rehearse(world: ScienceworldWorld) -> Rehearsal:
+    """The list of valid commands is by far the simulator's dearest answer, and a score needs none."""
+    from actfirst.environments.scienceworld.gold import GoldPaths
+
+    return GoldPaths(world)
+
+
+def _kept(observation: Observation) -> Observation:
+    """The admissible list (up to 1,600 strings) validates what a student does where the student stands; the
+    reference's own list is never compared, nor are its objects (paper, appendix "Transition Consistency Checks")."""
+    return replace(observation, admissible=(), objects=())
+
+
+def _action_values(observation: Observation) -> Mapping[str, str]:
+    return {"action_templates": quoted(observation.templates), "objects": quoted(observation.objects)}
+
+
+KIND = EnvironmentKind(
+    name="scienceworld",
+    section=ScienceworldSection,
+    open=_open,
+    rules=ScienceworldRules(),
+    prompts=PromptForms(files("actfirst.environments.scienceworld") / "templates", _action_values),
+    hosting=_hosting,
+    require=_require,
+    sources=ReferenceSources(
+        ways={"gold": _gold},
+        rehearse=_rehearse,
+        kept=_kept,
+        chance=is_random,
+        care=Care(shorten=Budget(), replays=2),
+    ),
+    checks=_checks,
+    sample="scienceworld-small",
+)

@@ -1,0 +1,19 @@
+"""The ScienceWorld table of a recipe."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from actfirst.config.base import Positive
+from actfirst.environments.base import EnvironmentSection
+
+
+class ScienceworldSection(EnvironmentSection):
+    """ScienceWorld 1.2.3, `easy` preset, the paper's split."""
+
+    name: Literal["scienceworld"] = "scienceworld"
+    kinds: tuple[str, ...] = Field((), description="task types to play, such as boil; empty: all of the split")
+    seed: int = Field(0, description="seed of what the simulator leaves to chance")
+    turn_limit: Positive = 30

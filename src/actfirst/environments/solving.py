@@ -1,0 +1,92 @@
+"""How the tasks of an environment are solved: what whoever makes references of them needs to know.
+
+Paper, appendix "Teacher Training and Reference Construction". Nothing here replays anything: that is the business of
+`actfirst.references`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
+
+from actfirst.records import Observation, Task
+
+Way = Callable[[Any, Task], Iterable[Sequence[str]]]
+"""Proposes action lists for a task of a world."""
+
+Rewrite = Callable[[str, Observation], Iterator[str]]
+"""Other wordings of an action that is not valid where the observation was made; the first valid one is taken."""
+
+
+class Rehearsal(Protocol):
+    """Plays lists of actions at a fraction of the cost of an environment.
+
+    It executes every action, valid or not, so its score is a hint: what it finds is replayed in the environment
+    before it counts.
+    """
+
+    def score(self, task: Task, actions: Sequence[str]) -> float:
+        """The best score that the actions reach."""
+        ...
+
+    def reword(self, task: Task, actions: Sequence[str]) -> tuple[str, ...]:
+        """The same actions as they are admissible, without those that are not under any name."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much shortening may cost per task, however many lists are shortened for it."""
+
+    replays: int = 400
+    seconds: float = 120.0
+
+    def less(self, replays: int, seconds: float) -> Self:
+        """What is left of it."""
+        return replace(self, replays=self.replays - replays, seconds=self.seconds - seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How much is done for one task: the shortening budget (None: no shortening), and how often the reference is
+    replayed in all, in tasks that leave things to chance and in others."""
+
+    shorten: Budget | None = None
+    replays: int = 1
+    random_replays: int = 5
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def _whole(observation: Observation) -> Observation:
+    return observation
+
+
+def _no_other_wording(action: str, seen: Observation) -> Iterator[str]:
+    yield from ()
+
+
+@dataclass(frozen=True)
+class ReferenceSources:
+    """Where references come from and what making them needs.
+
+    - `ways`: how the world itself solves a task, by name.
+    - `rewrite`: demonstrations were recorded with other versions of a simulator, or by hand.
+    - `instruction`: an instruction as it is compared with those of other people's files.
+    - `rehearse`: opens a rehearsal of a world, where environments are slow.
+    - `kept`: an observation with what the transition rules compare, and nothing more.
+    - `chance`: whether a task leaves things to chance; None: no task does.
+    """
+
+    ways: Mapping[str, Way] = field(default_factory=dict)
+    rewrite: Rewrite = _no_other_wording
+    instruction: Callable[[str], str] = _as_it_is
+    rehearse: Callable[[Any], Rehearsal] | None = None
+    kept: Callable[[Observation], Observation] = _whole
+    chance: Callable[[Task], bool] | None = None
+    care: Care = Care()
