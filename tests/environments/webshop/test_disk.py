@@ -195,7 +195,7 @@ class TestOtherFolders:
     @pytest.mark.parametrize("name", ["index", "index.partial"])
     def test_a_file_is_refused(self, files: CatalogueFiles, tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_text("notes")
-        with pytest.raises(EnvironmentFailure, match=f"over {tmp_path / name}, which is no index"):
+        with pytest.raises(EnvironmentFailure, match=f"over {tmp_path / name}, which is not an index"):
             indexed_catalogue(files, tmp_path / "index")
         assert (tmp_path / name).read_text() == "notes"
 
