@@ -78,7 +78,7 @@ def test_a_mistake_names_the_key_what_was_given_and_what_would_be_right(override
     ("overrides", "key", "reason"),
     [
         ([*LIMITS, "rollout.generation.first_stage=200"], "rollout.generation", "first_stage = 200 exceeds"),
-        (["environment.objects=[9, 2]"], "environment", "objects = [9, 2] is no range"),
+        (["environment.objects=[9, 2]"], "environment", "objects = [9, 2] is not a range"),
         (["evaluation.splits=[]"], "evaluation.splits = []", "name at least one split"),
         (["evaluation.seeds=[1, 1]"], "evaluation.seeds", "twice"),
         (['evaluation.splits=["seen", "seen"]'], "evaluation.splits", "twice"),

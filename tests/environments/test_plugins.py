@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -208,6 +209,18 @@ class TestMistakes:
         finding = environments.plugins()
         assert finding.state is State.WARN
         assert "broken (broken:f) does not load: ModuleNotFoundError" in finding.detail
+
+
+def test_all_kinds_are_loaded_without_torch_and_without_a_world() -> None:
+    show = (
+        "import sys; from actfirst.environments.registry import built_in_kinds as k; k(); print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", show], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "actfirst.environments.webshop.kind" in loaded
+    assert not {"torch", "numpy", "transformers"} & set(loaded)
+    assert not [name for name in loaded if name.startswith("actfirst.") and name.endswith((".world", ".game"))]
 
 
 def test_the_list_of_environments_shows_where_each_comes_from(

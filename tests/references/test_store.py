@@ -127,7 +127,7 @@ def test_what_is_no_store_is_refused(store: Path, tmp_path: Path) -> None:
     with pytest.raises(ReferenceStoreError, match="has the format actfirst-references-1"):
         ReferenceStore.open(store, WORLD)
     store.write_bytes(b"garbage\n")
-    with pytest.raises(ReferenceStoreError, match="no header"):
+    with pytest.raises(ReferenceStoreError, match="not a header"):
         ReferenceStore.open(store, WORLD)
 
 

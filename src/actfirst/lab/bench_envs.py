@@ -8,24 +8,26 @@ the time inside `step` alone, measured in their own processes, in alternating ro
 from __future__ import annotations
 
 import asyncio
-import json
+import pickle
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from actfirst.config.sections import PoolSection
-from actfirst.environments.base import Environment, EnvironmentPool
-from actfirst.environments.comparing import Contestant, Walk
+from actfirst.environments.base import EnvironmentPool
+from actfirst.environments.comparing import Contestant
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.pool.pool import ProcessPool
-from actfirst.environments.pool.worker import Host
+from actfirst.environments.pool.worker_process import WorkerProcess
 from actfirst.lab.spread import Spread, ratios
-from actfirst.records import Observation, Task
+from actfirst.records import Task
 from actfirst.rollout.together import together
 
 _MEGABYTE = 1 << 20
+_PATIENCE = 300.0  # seconds that a start or a reset may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
     """Play random walks in all environments of `workers` processes (0: in one of this process) for some seconds."""
     per_worker = contestant.per_worker if workers else 1
     players = max(1, workers) * per_worker
-    processes = _processes(contestant, contestant.open_world, workers, per_worker) if workers else None
+    processes = _processes(contestant, workers) if workers else None
     pool: EnvironmentPool = processes or InlinePool(contestant.open_world())
     try:
         ready = asyncio.Barrier(players)
@@ -87,13 +89,14 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
     )
 
 
-def _processes(
-    contestant: Contestant, open_world: Callable[[], Host], workers: int, per_worker: int
-) -> ProcessPool:
+def _processes(contestant: Contestant, workers: int) -> ProcessPool:
     settings = PoolSection(
-        workers=workers, environments_per_worker=per_worker, reset_seconds=300.0, python=contestant.python
+        workers=workers,
+        environments_per_worker=contestant.per_worker,
+        reset_seconds=_PATIENCE,
+        python=contestant.python,
     )
-    return ProcessPool(open_world, settings)
+    return ProcessPool(contestant.open_world, settings)
 
 
 @dataclass
@@ -132,20 +135,23 @@ async def _player(
 
 async def ratio(fast: Contestant, slow: Contestant, rounds: int, seconds: float) -> Ratio:
     """Alternate: in each round both walk the same tasks for some seconds, each in a process of its own."""
-    pools = [_processes(one, _Timed(one), 1, 1) for one in (fast, slow)]
-    took: list[list[dict[str, float]]] = [[], []]
+    workers = [
+        WorkerProcess(pickle.dumps(partial(_Walks, one), protocol=4), one.python, _PATIENCE)
+        for one in (fast, slow)
+    ]
+    took: list[list[tuple[float, float]]] = [[], []]
     try:
-        async with pools[0].lease() as first, pools[1].lease() as second:
-            for number in range(-1, rounds):  # the round before the first warms up
-                task = fast.tasks[number % len(fast.tasks)]
-                for place, environment in enumerate((first, second)):
-                    await environment.reset(task)
-                    found = json.loads((await environment.step(str(seconds))).text)
-                    if number >= 0:
-                        took[place].append(found)
+        for worker in workers:
+            await worker.started()
+        for number in range(-1, rounds):  # the round before the first warms up
+            task = fast.tasks[number % len(fast.tasks)]
+            for worker, means in zip(workers, took):
+                found = await worker.call(1, "walk", (task, seconds), _PATIENCE + seconds, f"walking {task.id}")
+                if number >= 0:
+                    means.append(found)
     finally:
-        await together(pool.close() for pool in pools)
-    clock, processor = ([[one[key] for one in rounds] for rounds in took] for key in ("clock", "processor"))
+        await together(worker.close() for worker in workers)
+    clock, processor = ([[one[which] for one in means] for means in took] for which in (0, 1))
     return Ratio(
         fast=fast.name,
         slow=slow.name,
@@ -157,48 +163,25 @@ async def ratio(fast: Contestant, slow: Contestant, rounds: int, seconds: float)
     )
 
 
-@dataclass(frozen=True)
-class _Timed:
-    """Opens a world whose environments take a whole timed walk for one step, so that no pipe is in the time."""
-
-    contestant: Contestant
-
-    def __call__(self) -> _TimedWorld:
-        return _TimedWorld(self.contestant)
-
-
-class _TimedWorld:
-    """As much of a world as a worker process needs."""
+class _Walks:
+    """A world in a worker process that takes whole timed walks, so that no pipe is in the time."""
 
     def __init__(self, contestant: Contestant) -> None:
-        self._world = contestant.open_world()
         self._contestant = contestant
+        self._environment = contestant.open_world().open()
 
-    def open(self) -> _TimedEnvironment:
-        return _TimedEnvironment(self._world.open(), self._contestant.turn_limit, self._contestant.walk)
+    def open(self) -> _Walks:
+        return self
 
-
-class _TimedEnvironment:
-    """`step("2.5")` walks at random for 2.5 seconds and answers with the mean seconds of a step."""
-
-    def __init__(self, environment: Environment, turn_limit: int, walk: Walk) -> None:
-        self._environment = environment
-        self._walk = walk
-        self._turn_limit = turn_limit
-        self._task: Task | None = None
-
-    def reset(self, task: Task) -> tuple[str, Observation]:
-        self._task = task
-        return self._environment.reset(task)
-
-    def step(self, action: str) -> Observation:
-        assert self._task is not None
-        rng, until = random.Random(self._task.id), time.monotonic() + float(action)
+    def walk(self, asked: tuple[Task, float]) -> tuple[float, float]:
+        """Walk a task at random for some seconds; the mean seconds of a step, by the clock and of processor time."""
+        task, seconds = asked
+        rng, until = random.Random(task.id), time.monotonic() + seconds
         steps, clock, processor = 0, 0.0, 0.0
         while not steps or time.monotonic() < until:
-            instruction, seen = self._environment.reset(self._task)
-            for _ in range(self._turn_limit):
-                chosen = self._walk(rng, instruction, seen)
+            instruction, seen = self._environment.reset(task)
+            for _ in range(self._contestant.turn_limit):
+                chosen = self._contestant.walk(rng, instruction, seen)
                 began, spent = time.perf_counter(), time.thread_time()
                 seen = self._environment.step(chosen)
                 processor += time.thread_time() - spent
@@ -206,7 +189,7 @@ class _TimedEnvironment:
                 steps += 1
                 if seen.done or time.monotonic() >= until:
                     break
-        return Observation(json.dumps({"clock": clock / steps, "processor": processor / steps}), ())
+        return clock / steps, processor / steps
 
     def close(self) -> None:
         self._environment.close()

@@ -264,7 +264,7 @@ def _read_header(path: Path, line: bytes) -> Header:
             return _HEADER.validate_json(line)
     except ValueError:
         pass
-    raise ReferenceStoreError(f"{path} is not a reference file: its first line is no header; {remedy}")
+    raise ReferenceStoreError(f"{path} is not a reference file: its first line is not a header; {remedy}")
 
 
 def _glance(path: Path, number: int, line: bytes) -> tuple[str, bool]:

@@ -176,7 +176,7 @@ class TestOtherFolders:
         thesis = tmp_path / name / "thesis.txt"
         thesis.parent.mkdir()
         thesis.write_text("years")
-        refused = rf"over {tmp_path / name}, which is no index of actfirst.*environment\.index"
+        refused = rf"over {tmp_path / name}, which is not an index of actfirst.*environment\.index"
         with pytest.raises(EnvironmentFailure, match=refused):
             indexed_catalogue(files, tmp_path / "work")
         assert thesis.read_text() == "years"
@@ -188,14 +188,14 @@ class TestOtherFolders:
     ) -> None:
         (tmp_path / "work").mkdir()
         (tmp_path / "work" / "meta.json").write_text(meta)
-        with pytest.raises(EnvironmentFailure, match="no index of actfirst"):
+        with pytest.raises(EnvironmentFailure, match="not an index of actfirst"):
             indexed_catalogue(files, tmp_path / "work")
         assert (tmp_path / "work" / "meta.json").read_text() == meta
 
     @pytest.mark.parametrize("name", ["index", "index.partial"])
     def test_a_file_is_refused(self, files: CatalogueFiles, tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_text("notes")
-        with pytest.raises(EnvironmentFailure, match=f"over {tmp_path / name}, which is no index"):
+        with pytest.raises(EnvironmentFailure, match=f"over {tmp_path / name}, which is not an index"):
             indexed_catalogue(files, tmp_path / "index")
         assert (tmp_path / name).read_text() == "notes"
 
@@ -205,7 +205,7 @@ class TestOtherFolders:
                 (tmp_path / "index").mkdir()
                 (tmp_path / "index" / "notes.txt").write_text("mine")
 
-        with pytest.raises(EnvironmentFailure, match="no index of actfirst"):
+        with pytest.raises(EnvironmentFailure, match="not an index of actfirst"):
             indexed_catalogue(files, tmp_path / "index", progress=interfere)
         assert (tmp_path / "index" / "notes.txt").read_text() == "mine"
 

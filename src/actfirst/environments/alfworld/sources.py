@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from actfirst.environments.alfworld.game import Game
 from actfirst.environments.base import World
 from actfirst.environments.normalize import normalize
 from actfirst.environments.solving import ReferenceSources
 from actfirst.records import Observation, Pair, Task, TurnContext
+
+if TYPE_CHECKING:
+    from actfirst.environments.alfworld.game import Game
 
 _PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
 _PUT = re.compile(r"put (.+) (?:in/on|in|on|into|onto) (.+)")

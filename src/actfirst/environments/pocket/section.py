@@ -25,5 +25,5 @@ class PocketSection(EnvironmentSection):
     def _ranges_rise(self) -> Self:
         for key, (least, most) in (("receptacles", self.receptacles), ("objects", self.objects)):
             if least > most:
-                raise ValueError(f"{key} = [{least}, {most}] is no range; write the smaller number first")
+                raise ValueError(f"{key} = [{least}, {most}] is not a range; write the smaller number first")
         return self

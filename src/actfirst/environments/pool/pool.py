@@ -77,7 +77,7 @@ class _Leased:
 
 
 class ProcessPool:
-    """So many environments at once as all workers together have places; further leases wait for a free one.
+    """At most as many environments at once as the workers have places; further leases wait for a free one.
 
     `open_world` must be picklable: it is called in every worker.
     """
@@ -167,8 +167,8 @@ def open_pool(section: EnvironmentSection, settings: PoolSection, world: World) 
         return InlinePool(world)
     if settings.environments_per_worker > 1 and not best.threads:
         raise ConfigError(
-            f"pool.environments_per_worker = {settings.environments_per_worker}: the engine of {world.name} does not "
-            "bear two environments in one process; must be 0 or 1"
+            f"pool.environments_per_worker = {settings.environments_per_worker}: the engine of {world.name} cannot "
+            "play two environments in one process; must be 0 or 1"
         )
     if not settings.python:
         kind.require(section)  # now, and not in every worker

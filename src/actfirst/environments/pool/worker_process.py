@@ -25,7 +25,7 @@ from actfirst.errors import EnvironmentFailure, TaskError, WorkerLost
 _START = "from actfirst.environments.pool.worker import main; main()"
 _PARTING_SECONDS = 6.0
 _HEARING_SECONDS = 1.0
-"""What a dead worker said arrives at once; its pipes may be held open for ever by a process that it started."""
+"""What a dead worker said arrives at once; its pipes may be held open forever by a process that it started."""
 _LAST_WORDS = 4
 
 

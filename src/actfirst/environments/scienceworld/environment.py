@@ -1,6 +1,6 @@
 """An environment that plays ScienceWorld tasks (paper, appendices "Benchmarks" and "Transition Consistency Checks").
 
-The admissible list is asked for once per executed command, by far the dearest call: every turn of a rollout is
+The admissible list is asked for once per executed command, by far the most expensive call: every turn of a rollout is
 validated against it, so asking later would save nothing. It is not asked for after an action that was not executed, nor
 at the end of an episode.
 """

@@ -2,7 +2,7 @@
 
 A gold path wins (that of one of the 2,294 training tasks does not), but it looks around, walks through every door and
 measures all the time: many are longer than an episode, and many of their commands are not on the simulator's own list.
-Here they are made, cut where the domain says what is needless, and worded as an environment admits them.
+Here they are made, cut where it is known what is not needed, and worded as an environment admits them.
 Shortening what is left, action by action, is the business of `actfirst.references`.
 """
 
@@ -88,7 +88,7 @@ class GoldPaths:
         return self.play(task, actions).score
 
     def cut(self, task: Task, commands: Commands) -> Commands:
-        """Commands that win, without what the domain knows to be needless; as they are if they do not win."""
+        """Commands that win, without what is known not to be needed; as they are if they do not win."""
         answers = by_teleport(answers_only(commands))
         if (played := self.play(task, answers)).won:
             return answers[: played.used]

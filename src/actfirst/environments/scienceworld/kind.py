@@ -43,7 +43,7 @@ def _checks() -> Sequence[Check]:
 
 
 def _gold(world: ScienceworldWorld, task: Task) -> Iterator[Sequence[str]]:
-    """The gold path without what the domain knows to be needless. Its wording is seen to after it was shortened."""
+    """The gold path without what is known not to be needed. Its wording is seen to after it was shortened."""
     from actfirst.environments.scienceworld.gold import GoldPaths
 
     with GoldPaths(world) as paths:
@@ -51,7 +51,7 @@ def _gold(world: ScienceworldWorld, task: Task) -> Iterator[Sequence[str]]:
 
 
 def _rehearse(world: ScienceworldWorld) -> Rehearsal:
-    """The list of valid commands is by far the simulator's dearest answer, and a score needs none."""
+    """The list of valid commands is by far the simulator's most expensive answer, and a score needs none."""
     from actfirst.environments.scienceworld.gold import GoldPaths
 
     return GoldPaths(world)

@@ -28,7 +28,7 @@ Source = dict[str, Any]
 
 
 def made_of(folder: Path) -> Source | None:
-    """The source of an index; None for a folder that is no index, or absent."""
+    """The source of an index; None for a folder that is not an index, or absent."""
     try:
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
@@ -88,6 +88,6 @@ def _check_replaceable(place: Path) -> None:
     if place.is_dir() and not place.is_symlink() and (made_of(place) or not any(place.iterdir())):
         return
     raise EnvironmentFailure(
-        f"the search index is not written over {place}, which is no index of actfirst; move it away, or name a "
+        f"the search index is not written over {place}, which is not an index of actfirst; move it away, or name a "
         "folder that is empty or does not exist with environment.index"
     )

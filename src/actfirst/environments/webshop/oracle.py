@@ -22,7 +22,7 @@ from actfirst.records import Task
 
 _PRICE = re.compile(r", and price lower than [\d.]+ dollars$")
 _TROUBLE = re.compile(r"[\[\]\s]+")
-# Clicking one of these texts never chooses an option, whatever bears it.
+# Clicking one of these texts never chooses an option, whatever shows it.
 _RESERVED = frozenset(text.lower() for text in (SEARCH, BACK_TO_SEARCH, PREVIOUS, NEXT, BUY, *SUB_PAGES))
 
 

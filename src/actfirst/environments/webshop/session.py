@@ -57,7 +57,7 @@ class Shop:
 
 
 def parse_action(action: str) -> tuple[str, str] | None:
-    """The verb, and the argument in lower case; None for a text that is no action. What follows the last
+    """The verb, and the argument in lower case; None for anything that is not an action. What follows the last
     closing bracket does not matter, and the verb reaches up to the last opening one."""
     match = _ACTION.match(action)
     return None if match is None else (match.group(1), match.group(2).lower())
@@ -109,7 +109,7 @@ class Session:
         return 0.0, False
 
     def _click(self, target: str, piece: Piece) -> tuple[float, bool]:
-        """What a click does depends on the text that is clicked before it depends on what bears the text."""
+        """What a click does depends on the text that is clicked before it depends on what shows the text."""
         page = next((name for name in _PAGE_NAMES if name in self._address), "")
         if target == BUY.lower():
             return self._buy(), True

@@ -54,7 +54,7 @@ def shorten(
             return Shortened(search.best, search.replays, False)
         if size == 1 and not removed:
             return Shortened(search.best, search.replays, True)
-        # Single actions are swept again until nothing moves: leaving one out may make another one needless.
+        # Single actions are swept again until nothing moves: leaving one out may make another one superfluous.
         size = max(1, min(size // 2, len(search.best) // 2))
 
 
@@ -110,7 +110,7 @@ class _Search:
         return True
 
     def sweep(self, size: int) -> bool:
-        """Try to leave out each chunk of `size`, the last first: what follows success is needless most often."""
+        """Try to leave out each chunk of `size`, the last first: what follows success can most often go."""
         before = len(self.best)
         end = len(self.best)
         while end > 0 and not self.spent:

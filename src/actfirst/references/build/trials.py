@@ -125,7 +125,7 @@ class Trials:
         return found
 
     def _word(self, task: Task, part: Shortened, source: str, rehearsal: Rehearsal) -> Reference:
-        """Actions as the simulator lists them, without those that are needless in this wording. Where each of a minimal
+        """Actions as the simulator lists them, without those that are not needed in this wording. Where each of a minimal
         list has its wording, none is: asking again would cost as much as before."""
         found = self._try(task, rehearsal.reword(task, part.actions), source)
         if part.minimal and len(found.steps) == len(part.actions):
