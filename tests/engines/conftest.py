@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from tests.engines.contract import Judge, MakeEngine
+from actfirst.engines.embedded import EmbeddedEngine
+from tests.engines.contract import Judge, MakeEngine, section
 from tests.support.tiny_models import make_tiny_checkpoint
 
 torch.set_num_threads(1)
@@ -47,9 +47,8 @@ async def make_embedded() -> AsyncIterator[MakeEngine]:
     """Makes embedded engines, and closes them after the test."""
     engines: list[EmbeddedEngine] = []
 
-    async def make(folder: Path, **options: object) -> EmbeddedEngine:
-        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, **options}
-        engines.append(EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(**chosen)))  # type: ignore[arg-type]
+    async def make(folder: Path, *, version: int = 0, **options: object) -> EmbeddedEngine:
+        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options), version))
         return engines[-1]
 
     yield make

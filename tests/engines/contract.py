@@ -15,6 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.errors import EngineError
 from actfirst.records import Completion, StopReason
@@ -23,6 +24,12 @@ TOLERANCE = 1e-4
 MAX_POSITIONS = 2048  # of the tiny checkpoints
 LONG = Sampling(max_tokens=MAX_POSITIONS - 10, seed=0)  # takes a second or so on the `endless` checkpoint
 MakeEngine = Callable[..., Awaitable[Engine]]
+
+
+def section(**options: object) -> EngineSection:
+    """Settings of an engine in a test."""
+    chosen = {"max_concurrency": 32, "threads": 1, "dtype": "float32", "preempt": False, **options}
+    return EngineSection(**chosen)  # type: ignore[arg-type]
 
 
 class Judge:

@@ -17,14 +17,14 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from actfirst.config.sections import Config
+from actfirst.config.sections import Config, ServerSection
 from actfirst.engines.base import Sampling
-from actfirst.engines.remote import RemoteEngine, RemoteOptions, client
+from actfirst.engines.open import open_teacher
+from actfirst.engines.remote import RemoteEngine, client
 from actfirst.errors import EngineError, TeacherError
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train
-from actfirst.training.parts import open_teacher
-from actfirst.training.served_teacher import prove_served
+from actfirst.training.open import train
+from actfirst.training.proofs import prove_served
 from tests.engines.contract import TOLERANCE, Judge, close, prompts
 from tests.support.tiny_run import tiny_config
 
@@ -120,7 +120,7 @@ def test_a_run_learns_from_it(server: Server, tmp_path: Path) -> None:
 async def test_when_it_dies_there_is_one_clear_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last test: nothing is left to ask afterwards."""
     monkeypatch.setattr(client, "_FIRST_PAUSE", 0.01)
-    engine = RemoteEngine([server.url], NAME, RemoteOptions(retries=2))
+    engine = RemoteEngine(ServerSection(urls=(server.url,), retries=2), NAME)
     assert await engine.score([1, 2], [3])
     _end(server.process)
     with pytest.raises(EngineError, match=rf"{server.url}.* in 3 attempts"):

@@ -119,7 +119,7 @@ def test_two_episodes_are_rolled_out_in_worker_processes(tower: Path, tmp_path: 
 
 
 def test_a_model_is_trained_on_it(tower: Path, tmp_path: Path) -> None:
-    from actfirst.training.local import train
+    from actfirst.training.open import train
 
     tiny = [text for text in overrides(tmp_path) if not text.startswith("environment.")]
     more = ["run.updates=1", "rollout.tasks_per_batch=2", "learner.batch_size=2", "pool.kind=inline"]

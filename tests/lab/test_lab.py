@@ -68,7 +68,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def write_checkpoint(run: Path, update: int, seconds: float) -> None:
     """A checkpoint as far as this reads one: complete, with its training time."""
-    from actfirst.learning.manifest import seal
+    from actfirst.models.manifest import seal
 
     folder = run / "checkpoints" / f"step-{update:06d}"
     for name in ("model", "training"):

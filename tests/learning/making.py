@@ -11,10 +11,16 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
+from actfirst.config.sections import LearnerSection
 from actfirst.learning.loss import LossConfig
 from actfirst.records import TurnSample
 
 VOCABULARY = 380  # a little below that of the tiny checkpoints: the ids above it are in no sample
+
+
+def learner_section(**changes: object) -> LearnerSection:
+    """Settings of a learner in a test."""
+    return LearnerSection(**{"threads": 1, "precision": "float32", **changes})  # type: ignore[arg-type]
 
 
 def make_samples(count: int, *, seed: int = 0, weight: float = 1.0) -> list[TurnSample]:

@@ -21,12 +21,13 @@ from transformers import AutoTokenizer
 
 from actfirst.errors import CheckpointError
 from actfirst.learning import checkpoint as checkpoints
-from actfirst.learning.checkpoint import latest, latest_valid, load, prune, save
+from actfirst.learning.checkpoint import latest_valid, load, prune, save
 from actfirst.learning.rng import capture_rng, restore_rng
-from actfirst.learning.update import Learner, LearnerOptions
-from tests.learning.making import make_samples, plain_model
+from actfirst.learning.update import Learner
+from actfirst.models.manifest import latest
+from tests.learning.making import learner_section, make_samples, plain_model
 
-OPTIONS = LearnerOptions(lr=1e-3, threads=1)
+OPTIONS = learner_section(learning_rate=1e-3)
 STATE = {"cursor": 7, "ledger": {"trained": 3, "discarded": {"stale": 1}}, "offsets": [1, 2.5, None, "x"]}
 
 

@@ -13,18 +13,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.checkpoint import load
-from actfirst.learning.lora import LoraOptions
 from actfirst.learning.sharded import ShardedLearner
 from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.records import UpdateStats
-from tests.learning.making import make_samples, plain_model
+from tests.learning.making import learner_section, make_samples, plain_model
 from tests.learning.ranks import on_ranks
 
-OPTIONS = LearnerOptions(lr=1e-3, threads=1, token_budget=120)
-LORA = replace(OPTIONS, lora=LoraOptions(rank=4, alpha=8.0))
+OPTIONS = learner_section(learning_rate=1e-3, token_budget=120)
+LORA = OPTIONS.model_copy(update={"adapter_rank": 4, "adapter_alpha": 8.0})
 needs_peft = pytest.mark.skipif(find_spec("peft") is None, reason="needs the extra `lora`")
 
 Trained = tuple[list[UpdateStats], dict[str, Tensor], dict[str, Tensor]]
@@ -37,7 +37,7 @@ def train(learner: Learner, *counts: int) -> Trained:
     return stats, {name: value.clone() for name, value in state.weights.items()}, dict(state.optimizer)
 
 
-Variant = tuple[LearnerOptions, tuple[int, ...]]
+Variant = tuple[LearnerSection, tuple[int, ...]]
 
 
 def on_this_rank(folder: Path, variants: dict[str, Variant]) -> dict[str, Trained]:
@@ -63,8 +63,8 @@ def assert_same_update(one: Trained, many: Trained) -> None:
 
 VARIANTS: dict[str, Variant] = {
     "plain": (OPTIONS, (13,)),
-    "recomputed": (replace(OPTIONS, activation_checkpointing=True), (13,)),
-    "bfloat16": (replace(OPTIONS, precision="bfloat16"), (13,)),
+    "recomputed": (OPTIONS.model_copy(update={"activation_checkpointing": True}), (13,)),
+    "bfloat16": (OPTIONS.model_copy(update={"precision": "bfloat16"}), (13,)),
     "one sample": (OPTIONS, (1,)),
     **({"adapters": (LORA, (13,))} if find_spec("peft") else {}),
 }
@@ -111,7 +111,7 @@ def test_the_other_architecture_agrees_too(llama: Path) -> None:
 
 
 def test_recomputed_activations_change_nothing_at_all(qwen3: Path) -> None:
-    again = replace(OPTIONS, activation_checkpointing=True)
+    again = OPTIONS.model_copy(update={"activation_checkpointing": True})
     kept, recomputed = (gradient(train(Learner(qwen3, options), 5)[2]) for options in (OPTIONS, again))
     assert torch.equal(kept, recomputed)
 
@@ -148,7 +148,7 @@ def test_a_gradient_that_is_not_finite_is_refused_on_all_ranks(qwen3: Path) -> N
     assert all(torch.equal(weights[name], before[name]) for name in weights)
 
 
-def save_here(folder: Path, options: LearnerOptions, target: Path) -> Trained:
+def save_here(folder: Path, options: LearnerSection, target: Path) -> Trained:
     """Two updates, a checkpoint, and the update after it."""
     learner = ShardedLearner(folder, options)
     train(learner, 6, 7)
@@ -156,7 +156,7 @@ def save_here(folder: Path, options: LearnerOptions, target: Path) -> Trained:
     return train(learner, 9)
 
 
-def resume_here(folder: Path, options: LearnerOptions, checkpoint: Path) -> Trained:
+def resume_here(folder: Path, options: LearnerSection, checkpoint: Path) -> Trained:
     learner = ShardedLearner(folder, options)
     restore_sharded(learner, load(checkpoint))
     assert learner.version == 2
@@ -171,7 +171,7 @@ def resume_here(folder: Path, options: LearnerOptions, checkpoint: Path) -> Trai
     ],
 )
 def test_a_checkpoint_of_two_ranks_resumes_on_three_and_in_one_process(
-    qwen3: Path, tmp_path: Path, options: LearnerOptions
+    qwen3: Path, tmp_path: Path, options: LearnerSection
 ) -> None:
     expected = on_ranks(2, save_here, qwen3, options, tmp_path)[0]
     (folder,) = tmp_path.iterdir()

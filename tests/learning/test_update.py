@@ -9,20 +9,28 @@ from pathlib import Path
 import pytest
 import torch
 
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.loss import LossConfig
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.records import TurnSample
-from tests.learning.making import VOCABULARY, make_samples, paper_loss, plain_logprobs, plain_model
+from tests.learning.making import (
+    VOCABULARY,
+    learner_section,
+    make_samples,
+    paper_loss,
+    plain_logprobs,
+    plain_model,
+)
 from tests.support.tiny_models import make_tiny_checkpoint
 
-OPTIONS = LearnerOptions(threads=1)
+OPTIONS = learner_section()
 UNUSED = VOCABULARY + 1  # a token that no sample holds
 
 
-def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerOptions = OPTIONS) -> torch.Tensor:
+def gradient(folder: Path, samples: Sequence[TurnSample], options: LearnerSection = OPTIONS) -> torch.Tensor:
     """The unclipped gradient of one update: after the first one AdamW's first moment is (1 - beta_1) g."""
-    learner = Learner(folder, replace(options, grad_clip=1e9))
+    learner = Learner(folder, options.model_copy(update={"grad_clip": 1e9}))
     learner.update(samples)
     moments = learner.state().optimizer
     names = sorted(name for name in moments if name.startswith("exp_avg."))
@@ -56,16 +64,17 @@ def test_loss_and_statistics_are_the_papers_formulas(checkpoint: Path) -> None:
     assert stats.extra["computed_tokens"] < stats.tokens  # shared prefixes are computed once
 
 
-def test_the_default_options_are_the_papers() -> None:
+def test_the_default_settings_are_the_papers(qwen3: Path) -> None:
     """Table "Training hyperparameters"."""
-    paper = LearnerOptions(
-        lr=1e-6, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=1.0, token_budget=16384, loss=LossConfig()
+    paper = LearnerSection(
+        learning_rate=1e-6, betas=(0.9, 0.999), weight_decay=0.01, grad_clip=1.0, token_budget=16384
     )
-    assert LearnerOptions() == paper
+    assert LearnerSection() == paper
+    assert Learner(qwen3, paper).loss == LossConfig()
 
 
 def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
-    samples, options = make_samples(4), replace(OPTIONS, lr=1e-3, grad_clip=0.5, weight_decay=0.1)
+    samples, options = make_samples(4), learner_section(learning_rate=1e-3, grad_clip=0.5, weight_decay=0.1)
     learner = Learner(qwen3, options)
     before = {name: value.clone() for name, value in learner.state().weights.items()}
     stats = learner.update(samples)
@@ -86,14 +95,14 @@ def test_first_step_is_adamw_on_the_clipped_gradient(qwen3: Path) -> None:
 def test_micro_batching_has_no_effect(checkpoint: Path, budget: int) -> None:
     samples = make_samples(10)
     whole = gradient(checkpoint, samples)
-    parts = gradient(checkpoint, samples, replace(OPTIONS, token_budget=budget))
+    parts = gradient(checkpoint, samples, learner_section(token_budget=budget))
     assert float((parts - whole).abs().max()) <= 1e-5 * max(1.0, float(whole.abs().max()))
 
 
 def test_the_head_in_chunks_has_no_effect(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = make_samples(6)
     whole = gradient(qwen3, samples)
-    monkeypatch.setattr("actfirst.learning.update._LOGITS_AT_ONCE", 7 * 400)
+    monkeypatch.setattr("actfirst.learning.update.LOGITS_AT_ONCE", 7 * 400)
     assert torch.allclose(gradient(qwen3, samples), whole, atol=1e-5)
 
 
@@ -132,7 +141,7 @@ def copy_of(learner: Learner) -> dict[str, torch.Tensor]:
 
 def test_a_student_that_is_its_own_teacher_does_not_move(qwen3: Path) -> None:
     samples = [replace(s, teacher_logprobs=s.behaviour_logprobs) for s in on_policy(qwen3, make_samples(6))]
-    learner = Learner(qwen3, replace(OPTIONS, weight_decay=0.0))
+    learner = Learner(qwen3, learner_section(weight_decay=0.0))
     before = copy_of(learner)
     stats = learner.update(samples)
     assert (stats.loss, stats.reverse_kl, stats.grad_norm) == (0.0, 0.0, 0.0)
@@ -159,19 +168,19 @@ def test_updates_move_the_student_towards_the_teacher(qwen3: Path) -> None:
         replace(s, teacher_logprobs=tuple(x + 1.0 for x in s.behaviour_logprobs))
         for s in on_policy(qwen3, make_samples(6))
     ]
-    learner = Learner(qwen3, replace(OPTIONS, lr=1e-4))
+    learner = Learner(qwen3, learner_section(learning_rate=1e-4))
     learner.update(samples)
     assert learner.update(samples).extra["ratio_mean"] > 1.0  # what the teacher likes more became likelier
 
 
 def test_bfloat16_is_close_to_float32_and_keeps_float32_weights(checkpoint: Path) -> None:
     samples = on_policy(checkpoint, make_samples(6))
-    learner = Learner(checkpoint, replace(OPTIONS, precision="bfloat16"))
+    learner = Learner(checkpoint, learner_section(precision="bfloat16"))
     stats = learner.update(samples)
     assert stats.loss == pytest.approx(Learner(checkpoint, OPTIONS).update(samples).loss, abs=0.1)
     assert all(value.dtype == torch.float32 for value in learner.weights().values())
     exact = gradient(checkpoint, samples)
-    rough = gradient(checkpoint, samples, replace(OPTIONS, precision="bfloat16"))
+    rough = gradient(checkpoint, samples, learner_section(precision="bfloat16"))
     assert float(torch.cosine_similarity(exact, rough, dim=0)) > 0.98
 
 
@@ -184,7 +193,7 @@ def test_version_counts_updates_and_weights_have_hugging_face_names(checkpoint: 
 
 
 def test_weights_change_with_the_next_update(qwen3: Path) -> None:
-    learner = Learner(qwen3, replace(OPTIONS, lr=1e-2))
+    learner = Learner(qwen3, learner_section(learning_rate=1e-2))
     views, copy = learner.weights(), copy_of(learner)
     learner.update(make_samples(2))
     assert torch.equal(views["model.norm.weight"], learner.weights()["model.norm.weight"])
@@ -193,7 +202,7 @@ def test_weights_change_with_the_next_update(qwen3: Path) -> None:
 
 def test_the_thread_count_holds_during_an_update_only(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    learner = Learner(qwen3, replace(OPTIONS, threads=3))
+    learner = Learner(qwen3, learner_section(threads=3))
     monkeypatch.setattr(torch, "set_num_threads", calls.append)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     learner.update(make_samples(1))

@@ -12,13 +12,12 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from actfirst.config.load import resolve
-from actfirst.learning import update
 from actfirst.learning.packing import lay_out
-from actfirst.learning.update import Learner, LearnerOptions
-from actfirst.models.footprint import LOGITS_AT_ONCE, RESIDUAL, SAVED, footprints
+from actfirst.learning.update import Learner
+from actfirst.models.footprint import RESIDUAL, SAVED, footprints
 from actfirst.models.shapes import NAMED, ModelShape, shape_of
 from actfirst.terminal.placement import placement_lines
-from tests.learning.making import make_samples
+from tests.learning.making import learner_section, make_samples
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ from tests.learning.making import make_samples
 def test_parameter_counts_of_the_named_models(name: str, all_parameters: int, without_embedding: int) -> None:
     """Embedding: 151,936 x width, twice where the head is a matrix of its own (8B)."""
     shape = NAMED[name]
-    embeddings = 151_936 * shape.hidden * (1 if shape.tied else 2)
+    embeddings = 151_936 * shape.hidden_size * (1 if shape.tied_embeddings else 2)
     assert shape.parameters == all_parameters
     assert shape.parameters - embeddings == without_embedding
 
@@ -89,11 +88,7 @@ def test_activations_are_what_autograd_saves(tmp_path: Path, precision: str) -> 
     kept = (saved[5, False] - saved[3, False]) / 2
     assert kept == pytest.approx(SAVED[precision].of(shape[1]), rel=0.02)
     recomputed = (saved[5, True] - saved[3, True]) / 2
-    assert recomputed == pytest.approx(RESIDUAL * shape[1].hidden, rel=0.02)
-
-
-def test_logits_are_made_in_the_pieces_that_the_estimate_assumes() -> None:
-    assert update._LOGITS_AT_ONCE == LOGITS_AT_ONCE
+    assert recomputed == pytest.approx(RESIDUAL * shape[1].hidden_size, rel=0.02)
 
 
 def test_the_placement_of_the_paper_is_shown_with_memory_for_each_part() -> None:
@@ -128,8 +123,7 @@ def make_model(folder: Path, layers: int) -> Qwen3ForCausalLM:
 
 def saved_per_token(folder: Path, layers: int, precision: str, again: bool) -> float:
     make_model(folder, layers)
-    options = LearnerOptions(precision=precision, activation_checkpointing=again)  # type: ignore[arg-type]
-    learner = Learner(folder, options)
+    learner = Learner(folder, learner_section(precision=precision, activation_checkpointing=again))
     length = 200
     streams = {
         "mask": (1,) * length,
@@ -137,7 +131,7 @@ def saved_per_token(folder: Path, layers: int, precision: str, again: bool) -> f
         "teacher_logprobs": (-1.0,) * length,
     }
     sample = replace(make_samples(1)[0], prompt_ids=(1,), token_ids=tuple(range(length)), **streams)  # type: ignore[arg-type]
-    layout = lay_out([sample], 1, options.loss)
+    layout = lay_out([sample], 1, learner.loss)
     with counted(learner) as sizes, learner._autocast():
         learner._states(layout)
     return sum(sizes.values()) / len(layout.token_U)
@@ -163,5 +157,5 @@ def counted(learner: Learner) -> Iterator[dict[int, int]]:
 
 def test_model_shape_without_normed_heads_is_smaller_by_the_norms() -> None:
     shape = NAMED["Qwen3-0.6B"]
-    plain: ModelShape = replace(shape, normed_heads=False)
+    plain: ModelShape = replace(shape, qk_norm=False)
     assert shape.parameters - plain.parameters == 28 * 2 * 128

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.learning.manifest import seal
 from actfirst.models.folder import find_model, recipe_of
+from actfirst.models.manifest import seal
 
 
 def run_folder(path: Path, *steps: int) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from actfirst.engines.token_text import TokenText
+from actfirst.models.token_text import TokenText
 from actfirst.policy.parsing import Progress, extract_action, progress
 from actfirst.policy.render import TEMPLATE_SETS, render
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act

@@ -79,12 +79,12 @@ def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]
         return made[-1]
 
     config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}", *settings])
-    return RayLearner(config, Path("checkpoints"), start), made
+    return RayLearner(Path("student"), config, Path("checkpoints"), start), made
 
 
 async def test_an_update_is_made_by_all_ranks_and_counted_once(fake_ray: FakeRay) -> None:
     learner, ranks = make_learner(2)
-    await learner.open(Path("student"), None)
+    await learner.open(None)
     assert await learner.update([]) == STATS
     assert (learner.version, [rank.version for rank in ranks]) == (1, [1, 1])
 
@@ -194,7 +194,7 @@ async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: Fak
     weights = learner.weights()
     for rank in ranks:
         rank.version = 7
-    (delivered,) = await weights.deliver_late([engine := FakeEngine()], 6)  # type: ignore[attr-defined]
+    (delivered,) = await weights.deliver_late([engine := FakeEngine()])  # type: ignore[attr-defined]
     assert delivered == engine.fetched == 7
 
 

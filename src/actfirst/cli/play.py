@@ -70,12 +70,13 @@ def play(
 async def _watch(
     console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Act
 ) -> None:
+    from actfirst.engines.open import open_engine
     from actfirst.methods.acting import EpisodeTools, Progress
     from actfirst.models.folder import find_model
+    from actfirst.policy.tokens import open_encoder
     from actfirst.rollout.episode import EpisodeKey
     from actfirst.rollout.episode import play as play_episode
     from actfirst.terminal.narrate import Narrated, show_end
-    from actfirst.training.parts import open_encoder, open_engine
 
     plan, folder = plan_of(act), find_model(model, "--model")
     engine = open_engine(config.engine, folder)

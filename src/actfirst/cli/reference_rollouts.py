@@ -27,8 +27,10 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 
     async def play(told: Callable[[int, int, str], None]) -> None:
+        from actfirst.engines.open import open_engine
         from actfirst.evaluate.protocol import Evaluator
-        from actfirst.training.parts import open_encoder, open_engine, open_stage
+        from actfirst.policy.tokens import open_encoder
+        from actfirst.training.parts import open_stage
 
         stage, section = open_stage(config.environment, config.pool), config.evaluation
         engine = open_engine(config.engine, folder)

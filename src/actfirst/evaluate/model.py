@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actfirst.config.sections import Config
+from actfirst.engines.open import open_engine
 from actfirst.evaluate.protocol import Evaluator, choose_tasks
 from actfirst.evaluate.results import Evaluation
 from actfirst.methods.acting import Plan, ThinkThenAct
+from actfirst.policy.tokens import open_encoder
 from actfirst.records import Episode
 from actfirst.references.base import NoReferences
-from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
+from actfirst.training.parts import open_references, open_stage
 
 
 async def evaluate_model(

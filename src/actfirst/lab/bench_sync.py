@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError
 from actfirst.models.folder import resolve_model
 from actfirst.records import TurnSample, UpdateStats
-from actfirst.training.assemble import learner_options
-from actfirst.training.parts import open_engine, quiet_libraries
+from actfirst.training.open import quiet_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -181,7 +181,7 @@ async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[Updating
 
     engine = open_engine(config.engine, folder)
     try:
-        yield _InThisProcess(Learner(folder, learner_options(config.learner))), engine
+        yield _InThisProcess(Learner(folder, config.learner)), engine
     finally:
         await engine.close()
 
@@ -189,12 +189,13 @@ async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[Updating
 @asynccontextmanager
 async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
     from actfirst.training.ray.cluster import Demands
-    from actfirst.training.ray.start import make_fleet, make_learner
+    from actfirst.training.ray.fleet import start_fleet
+    from actfirst.training.ray.learner import start_learner
 
-    engines = make_fleet(Demands.of(config).engine, config.engine, folder)
-    learner = make_learner(config, folder)
+    engines = start_fleet(Demands.of(config).engine, config.engine, folder)
+    learner = start_learner(folder, config, folder)
     try:
-        await asyncio.gather(engines.open(), learner.open(folder, None))
+        await asyncio.gather(engines.open(), learner.open(None))
         yield _OnRay(learner), engines
         if learner.fallbacks:
             raise EngineError(

@@ -35,7 +35,7 @@ class StoredCheckpoint:
 
 def checkpoints_of(run: Path) -> list[StoredCheckpoint]:
     """The complete checkpoints of a run, in order of updates."""
-    from actfirst.learning.manifest import is_complete
+    from actfirst.models.manifest import is_complete
 
     found = []
     for path in (run / CHECKPOINTS).glob("step-*"):

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.config.sections import Config
+from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import STRATEGIES, play_all, summarise
-from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
+from actfirst.policy.tokens import open_encoder
+from actfirst.training.parts import open_references, open_stage
 
 Told = Callable[[str, int, int], None]
 """Told what is being played, the trajectories so far, and all of them."""

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst import __version__
+from actfirst.environments.installed import installed_version
 from actfirst.errors import RunFolderError
-from actfirst.installed import installed_version
 from actfirst.runs import files
 
 BENCH_ROLLOUT = "bench-rollout"

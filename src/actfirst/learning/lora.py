@@ -7,7 +7,6 @@ alike. The paper trains all weights; this is for students whose optimiser states
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,34 +18,24 @@ _PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 _BASE, _DOWN, _UP = ".base_layer.", ".lora_A.default.", ".lora_B.default."
 
 
-@dataclass(frozen=True, slots=True)
-class LoraOptions:
-    """A product of rank `rank` is added to each projection, scaled by `alpha` / `rank`."""
+def add_adapters(model: Any, rank: int, alpha: float) -> None:
+    """Put adapters into the model and freeze everything else. They change nothing until they are trained.
 
-    rank: int
-    alpha: float
-
-
-def add_adapters(model: Any, options: LoraOptions) -> None:
-    """Put adapters into the model and freeze everything else. They change nothing until they are trained."""
+    A product of rank `rank` is added to each projection, scaled by `alpha` / `rank`.
+    """
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise ConfigError("learner.adapter_rank needs peft: pip install 'actfirst[lora]'") from error
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        config = LoraConfig(
-            r=options.rank, lora_alpha=options.alpha, lora_dropout=0.0, target_modules=list(_PROJECTIONS)
-        )
+        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=list(_PROJECTIONS))
         inject_adapter_in_model(config, model)
 
 
-def merged(
-    model: Any, options: LoraOptions | None, whole: Callable[[Tensor], Tensor]
-) -> Iterator[tuple[str, Tensor]]:
+def merged(model: Any, scale: float, whole: Callable[[Tensor], Tensor]) -> Iterator[tuple[str, Tensor]]:
     """All weights under their Hugging Face names, adapters multiplied out. `whole` puts a tensor together."""
     parameters: dict[str, Tensor] = dict(model.named_parameters())
-    scale = options.alpha / options.rank if options is not None else 0.0
     for name, parameter in parameters.items():
         if _DOWN in name or _UP in name:
             continue

@@ -20,10 +20,11 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from actfirst.config.sections import LearnerSection
 from actfirst.learning.balance import balanced_steps
 from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
 from actfirst.learning.packing import Layout, input_length
-from actfirst.learning.update import Learner, LearnerOptions, Work
+from actfirst.learning.update import Learner, Work
 from actfirst.records import TurnSample
 
 
@@ -33,25 +34,13 @@ class ShardedLearner(Learner):
     Whole tensors (`weights`, `state`) reach the first rank's main memory only; the others help and get nothing.
     """
 
-    def __init__(self, folder: Path, options: LearnerOptions) -> None:
+    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu") -> None:
         """The process group must exist: gloo for CPUs, nccl for GPUs."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        super().__init__(folder, options)
+        super().__init__(folder, settings, device)
 
     def weights(self) -> Mapping[str, Tensor]:
-        return super().weights() if self.rank == 0 else self._export()
-
-    def export(self) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
-        """Weights and adapters for a checkpoint."""
-        return self._export(), self._adapters()
-
-    def moments(self) -> dict[str, Tensor]:
-        """The optimiser's tensors as they lie here, for a checkpoint of shards."""
-        return self._moments()
-
-    def set_moments(self, moments: Mapping[str, Tensor]) -> None:
-        """Take back what `moments` gave, on whatever number of ranks that was."""
-        self._set_moments(moments)
+        return super().weights() if self.rank == 0 else self.export()
 
     def empty_moments(self) -> dict[str, Tensor]:
         """Tensors of the right places and sizes to read a checkpoint of shards into."""
@@ -62,20 +51,18 @@ class ShardedLearner(Learner):
         }
 
     def _place(self) -> None:
-        device = torch.device(self.options.device)
-        mesh = init_device_mesh(device.type, (self.ranks,))
-        self._mesh = mesh
         self._root = _Root(self._model, super()._layer_call())
-        self._root.shard(mesh, half=self.options.precision == "bfloat16")
+        mesh = init_device_mesh(self.device.type, (self.ranks,))
+        self._root.shard(mesh, half=self.settings.precision == "bfloat16")
         for buffer in self._model.buffers():
-            buffer.data = buffer.data.to(device)
+            buffer.data = buffer.data.to(self.device)
 
     def _states(self, layout: Layout) -> Tensor:
         states: Tensor = self._root(layout)
         return states
 
     def _gradient(self, samples: Sequence[TurnSample]) -> Work:
-        steps = balanced_steps(samples, self.options.token_budget, self.ranks)
+        steps = balanced_steps(samples, self.settings.token_budget, self.ranks)
         work = Work()
         for step in steps:
             # A rank without samples still helps to gather weights: it computes one that counts for nothing.
@@ -86,7 +73,7 @@ class ShardedLearner(Learner):
         dist.all_gather_object(everywhere, work)
         return sum(everywhere, Work())
 
-    def _export(self) -> dict[str, Tensor]:
+    def export(self) -> dict[str, Tensor]:
         kept: dict[str, Tensor] = {}
         for name, tensor in self.named_weights():  # one at a time: a device does not hold them all
             if self.rank == 0:

@@ -21,13 +21,13 @@ from actfirst.errors import CheckpointError
 from actfirst.learning.checkpoint import (
     SHARDS,
     Checkpoint,
-    step_name,
     unfinished_name,
     write_model,
     write_training,
     writing,
 )
 from actfirst.learning.sharded import ShardedLearner
+from actfirst.models.manifest import step_name
 from actfirst.records import TurnSample
 
 
@@ -36,7 +36,7 @@ def save_sharded(
 ) -> Path:
     """As `checkpoint.save`, called on every rank. A failure on one rank is raised on all."""
     target = folder / unfinished_name(learner.version)
-    weights, adapters = learner.export()
+    weights, adapters = learner.export(), learner.adapters()
     under_way = ExitStack()
 
     def begin() -> None:

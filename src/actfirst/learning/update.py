@@ -8,53 +8,28 @@ Where the weights lie on several ranks, `sharded.py` fills in what differs: the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.forward import LayerCall, check_architecture, decoder_layer, logprobs, supervised_states
-from actfirst.learning.lora import LoraOptions, add_adapters, merged
+from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
+from actfirst.models.footprint import LOGITS_AT_ONCE
+from actfirst.models.shapes import read_shape
 from actfirst.records import TurnSample, UpdateStats
-
-# Logits are made for this many (token, vocabulary entry) pairs at a time: 128 MB in float32.
-_LOGITS_AT_ONCE = 1 << 25
-
-# transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
-_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-
-
-@dataclass(frozen=True, slots=True)
-class LearnerOptions:
-    """How to update; the defaults are the paper's, but for precision. `threads` 0 leaves torch's setting.
-
-    With `activation_checkpointing`, what a layer computed is computed again on the way back instead of kept; the
-    result is the same. With `lora`, adapters are trained and all else is frozen.
-    """
-
-    lr: float = 1e-6
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = 0.01
-    grad_clip: float = 1.0
-    token_budget: int = 16384
-    precision: Literal["float32", "bfloat16"] = "float32"
-    loss: LossConfig = field(default_factory=LossConfig)
-    device: str = "cpu"
-    threads: int = 0
-    activation_checkpointing: bool = False
-    lora: LoraOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,24 +58,30 @@ class Work:
 
 
 class Learner:
-    """Trains the model of a checkpoint folder. Not thread-safe: one update at a time."""
+    """Trains the model of a checkpoint folder. Not thread-safe: one update at a time.
 
-    def __init__(self, folder: Path, options: LearnerOptions) -> None:
+    With `activation_checkpointing`, what a layer computed is computed again on the way back instead of kept; the
+    result is the same. With an `adapter_rank`, adapters are trained and all else is frozen.
+    """
+
+    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu") -> None:
         self.source = folder
-        self.options = options
+        self.settings = settings
+        self.device = torch.device(device)
+        self.loss = LossConfig(clip=settings.clip, dual_clip=settings.dual_clip)
         self.version = 0
         self._model = _open_model(folder)
-        if options.lora is not None:
-            add_adapters(self._model, options.lora)
+        if settings.adapter_rank:
+            add_adapters(self._model, settings.adapter_rank, settings.adapter_alpha)
         self._place()
         self._parameters: dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
         }
         self._optimizer = torch.optim.AdamW(
             self._parameters.values(),
-            lr=options.lr,
-            betas=options.betas,
-            weight_decay=options.weight_decay,
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
             fused=True,
         )
 
@@ -108,10 +89,10 @@ class Learner:
         """One optimiser step on the mean over `samples`; raises UpdateError before it touches anything."""
         started = time.perf_counter()
         check_samples(samples, self._model.config.vocab_size)
-        with _torch_threads(self.options.threads):
+        with _torch_threads(self.settings.threads):
             work = self._gradient(samples)
             sums = work.sums
-            total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.options.grad_clip)
+            total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.grad_clip)
             norm = float(self._whole(total))
             if not torch.tensor((sums.loss, norm)).isfinite().all():
                 self._refuse(samples)
@@ -133,29 +114,31 @@ class Learner:
 
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
-        weights = self._export()
+        weights = self.export()
         if self._model.config.tie_word_embeddings:
             weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
         return weights
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """The weights one after the other, each once, also where two names share one."""
-        return merged(self._model, self.options.lora, self._whole)
+        rank, alpha = self.settings.adapter_rank, self.settings.adapter_alpha
+        return merged(self._model, alpha / rank if rank else 0.0, self._whole)
 
     def state(self) -> LearnerState:
         """What `restore` needs for an exact continuation. Shares memory with the learner."""
-        optimizer = {name: self._whole(value) for name, value in self._moments().items()}
-        return LearnerState(self.version, self._export(), optimizer, self._adapters())
+        optimizer = {name: self._whole(value) for name, value in self.moments().items()}
+        return LearnerState(self.version, self.export(), optimizer, self.adapters())
 
     def restore(self, state: LearnerState) -> None:
         """Continue where `state` was taken. The options stay this learner's own."""
-        trained = state.adapters if self.options.lora is not None else state.weights
-        if trained.keys() != self._parameters.keys() or bool(state.adapters) != (self.options.lora is not None):
+        adapted = self.settings.adapter_rank > 0
+        trained = state.adapters if adapted else state.weights
+        if trained.keys() != self._parameters.keys() or bool(state.adapters) != adapted:
             raise CheckpointError("the checkpoint is one of another model: the names of its weights differ")
         with torch.no_grad():
             for name, parameter in self._parameters.items():
                 parameter.copy_(self._part(trained[name], parameter))
-        self._set_moments(
+        self.set_moments(
             {
                 key: self._part(value, self._parameters[key.split(".", 1)[1]])
                 for key, value in state.optimizer.items()
@@ -163,9 +146,37 @@ class Learner:
         )
         self.version = state.version
 
+    def export(self) -> dict[str, Tensor]:
+        """All weights, each once, under their Hugging Face names; adapters are merged in."""
+        return dict(self.named_weights())
+
+    def moments(self) -> dict[str, Tensor]:
+        """The optimiser's tensors as they lie here, as "<moment>.<parameter>"."""
+        return {
+            f"{moment}.{name}": value
+            for name, parameter in self._parameters.items()
+            for moment, value in self._optimizer.state.get(parameter, {}).items()
+        }
+
+    def set_moments(self, moments: Mapping[str, Tensor]) -> None:
+        """Take back what `moments` gave, on whatever number of ranks that was."""
+        numbers = {name: number for number, name in enumerate(self._parameters)}
+        by_number: dict[int, dict[str, Tensor]] = {}
+        for key, value in moments.items():
+            moment, name = key.split(".", 1)
+            by_number.setdefault(numbers[name], {})[moment] = value
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})
+
+    def adapters(self) -> dict[str, Tensor]:
+        """The adapters alone; empty where all weights are trained."""
+        if not self.settings.adapter_rank:
+            return {}
+        return {name: self._whole(parameter) for name, parameter in self._parameters.items()}
+
     def _place(self) -> None:
         """Bring the weights to where they are trained."""
-        self._model.to(self.options.device)
+        self._model.to(self.device)
 
     def _whole(self, tensor: Tensor) -> Tensor:
         """A tensor of the learner with all its parts."""
@@ -175,37 +186,13 @@ class Learner:
         """What belongs here of a stored tensor of `parameter`; a copy."""
         return whole.clone()
 
-    def _export(self) -> dict[str, Tensor]:
-        return dict(self.named_weights())
-
-    def _moments(self) -> dict[str, Tensor]:
-        return {
-            f"{moment}.{name}": value
-            for name, parameter in self._parameters.items()
-            for moment, value in self._optimizer.state.get(parameter, {}).items()
-        }
-
-    def _set_moments(self, moments: Mapping[str, Tensor]) -> None:
-        numbers = {name: number for number, name in enumerate(self._parameters)}
-        by_number: dict[int, dict[str, Tensor]] = {}
-        for key, value in moments.items():
-            moment, name = key.split(".", 1)
-            by_number.setdefault(numbers[name], {})[moment] = value
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})
-
-    def _adapters(self) -> dict[str, Tensor]:
-        if self.options.lora is None:
-            return {}
-        return {name: self._whole(parameter) for name, parameter in self._parameters.items()}
-
     def _gradient(self, samples: Sequence[TurnSample]) -> Work:
         """Add the gradient of the mean over `samples`, micro-batch by micro-batch."""
-        batches = micro_batches(samples, self.options.token_budget)
+        batches = micro_batches(samples, self.settings.token_budget)
         return sum((self._one_batch(batch, len(samples)) for batch in batches), Work())
 
     def _one_batch(self, batch: Sequence[TurnSample], responses: int) -> Work:
-        layout = lay_out(batch, responses, self.options.loss, self.options.device)
+        layout = lay_out(batch, responses, self.loss, self.device)
         return Work(self._backward(layout), 1, len(layout.token_U))
 
     def _states(self, layout: Layout) -> Tensor:
@@ -216,7 +203,7 @@ class Learner:
         # The learner draws no random numbers, so there is no state of them to bring back.
         return (
             partial(checkpoint, call, use_reentrant=False, preserve_rng_state=False)
-            if self.options.activation_checkpointing
+            if self.settings.activation_checkpointing
             else call
         )
 
@@ -226,7 +213,7 @@ class Learner:
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = max(1, _LOGITS_AT_ONCE // self._model.config.vocab_size)
+        chunk = max(1, LOGITS_AT_ONCE // self._model.config.vocab_size)
         sums = LossStats()
         with self._autocast():
             state_NH = self._states(layout)
@@ -235,22 +222,21 @@ class Learner:
         for state, target, behaviour, teacher, share in zip(*(torch.split(s, chunk) for s in streams)):
             with self._autocast():
                 logp = logprobs(self._model, state, target)
-            loss, stats = surrogate_loss(logp, behaviour, teacher, share, self.options.loss)
+            loss, stats = surrogate_loss(logp, behaviour, teacher, share, self.loss)
             loss.backward()  # type: ignore[no-untyped-call]
             sums = sums + stats
         state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
         return sums
 
     def _autocast(self) -> torch.autocast:
-        device = torch.device(self.options.device).type
-        return torch.autocast(device, torch.bfloat16, enabled=self.options.precision == "bfloat16")
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16")
 
     def _refuse(self, samples: Sequence[TurnSample]) -> None:
         """Find the samples whose own loss or gradient is not finite, and name them."""
         guilty = []
         for sample in (sample for sample in samples if any(sample.mask)):
             self._optimizer.zero_grad(set_to_none=True)
-            stats = self._backward(lay_out([sample], len(samples), self.options.loss, self.options.device))
+            stats = self._backward(lay_out([sample], len(samples), self.loss, self.device))
             norm = torch.nn.utils.get_total_norm(
                 [p.grad for p in self._parameters.values() if p.grad is not None]
             )
@@ -268,13 +254,9 @@ class Learner:
 def _open_model(folder: Path) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
+    read_shape(folder)  # transformers fills in a size that is left out, and builds a model of many gigabytes
     try:
         check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-        stated = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if missing := [key for key in _SIZES if key not in stated]:
-            raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
         with _no_progress_bar():
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (CheckpointError, MemoryError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.models.manifest import latest
 from actfirst.runs.run_folder import CHECKPOINTS, CONFIG
 
 _SHIPPED = "pocket:"
@@ -30,8 +33,6 @@ def find_model(name: str, key: str) -> Path:
     recipe = recipe_of(name)
     if recipe is None:
         return resolve_model(name, key)
-    from actfirst.learning.checkpoint import latest
-
     checkpoint = latest(recipe.parent / CHECKPOINTS)
     if checkpoint is None:
         raise CheckpointError(f"{key} = {name!r}: that run has no complete checkpoint yet; train it further")
@@ -42,3 +43,23 @@ def recipe_of(name: str) -> Path | None:
     """The recipe of a run, if `name` is a run folder."""
     path = Path(name).expanduser() / CONFIG
     return path if path.is_file() else None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a model."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
+    return read_json(folder / "config.json")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One of a model's JSON files; empty when there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} holds no JSON object; copy the checkpoint again")
+    return content

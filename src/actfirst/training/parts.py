@@ -1,20 +1,16 @@
-"""Opens the parts that every command needs: models, engines, encoders and worlds. Nothing here runs a loop."""
+"""Where episodes are played: a world with its pool, rules and references. Nothing here runs a loop."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.config.sections import (
-    Config,
-    EngineSection,
     EnvironmentSection,
     Generation,
     PoolSection,
     ReferencesSection,
-    TeacherSection,
 )
 from actfirst.engines.base import Engine
 from actfirst.environments.base import EnvironmentPool, World
@@ -23,7 +19,6 @@ from actfirst.environments.registry import hosting, open_world
 from actfirst.environments.rule_table import RULES, TransitionRules
 from actfirst.errors import ConfigError
 from actfirst.methods.acting import Policy
-from actfirst.models.folder import resolve_model
 from actfirst.policy.render import TEMPLATE_SETS
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.references.base import References
@@ -86,83 +81,3 @@ def _why_not_live(stage: Stage, source: str) -> str:
     if hosting(stage.environment).processes:
         return "is played in processes of its own, so making them would hold a run up"
     return ""
-
-
-def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:
-    """An engine of this run over a checkpoint folder."""
-    import torch
-
-    threads = settings.threads or torch.get_num_threads()
-    if settings.kind == "vllm":
-        return _open_vllm(settings, model, threads, version)
-    from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-
-    students = settings if isinstance(settings, EngineSection) else EngineSection()
-    options = EmbeddedOptions(
-        max_concurrency=settings.max_concurrency,
-        max_prefill_tokens=settings.max_prefill_tokens,
-        prefix_caching=settings.prefix_caching,
-        prefix_cache_tokens=students.prefix_cache_tokens,
-        preempt=students.preempt,
-        dtype=settings.dtype,
-        threads=threads,
-        version=version,
-    )
-    return EmbeddedEngine.from_pretrained(model, options)
-
-
-def open_teacher(config: Config) -> Engine:
-    """The teacher of a run: an engine of its own, or servers that somebody else runs."""
-    settings = config.teacher
-    if settings.kind != "server":
-        return open_engine(settings, resolve_model(config.models.teacher, "models.teacher"))
-    from actfirst.engines.remote import RemoteEngine, RemoteOptions
-
-    variable = settings.server.key
-    if variable and not os.environ.get(variable):
-        raise ConfigError(
-            f"teacher.server.key names the environment variable {variable}, which is not set: "
-            f"export {variable}=... before the run"
-        )
-    options = RemoteOptions(
-        max_concurrency=settings.max_concurrency,
-        deadline=settings.server.deadline,
-        retries=settings.server.retries,
-        key=os.environ[variable] if variable else "",
-    )
-    return RemoteEngine(settings.server.urls, config.models.teacher, options)
-
-
-def _open_vllm(settings: EngineSection | TeacherSection, model: Path, threads: int, version: int) -> Engine:
-    from actfirst.engines.vllm import VllmEngine, VllmOptions
-
-    options = VllmOptions(
-        max_concurrency=settings.max_concurrency,
-        max_prefill_tokens=settings.max_prefill_tokens,
-        prefix_caching=settings.prefix_caching,
-        dtype=settings.dtype,
-        threads=threads,
-        version=version,
-        enforce_eager=settings.vllm.enforce_eager,
-        gpu_memory_utilization=settings.vllm.gpu_memory_utilization,
-        kv_cache_gib=settings.vllm.kv_cache_gib,
-        max_model_len=settings.vllm.max_model_len,
-        tensor_parallel=settings.vllm.tensor_parallel,
-        process=settings.vllm.process,
-    )
-    return VllmEngine.from_pretrained(model, options)
-
-
-def quiet_libraries() -> None:
-    """No progress bars of other libraries in between: what a run shows is its own business."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-
-
-def open_encoder(model: Path) -> PromptEncoder:
-    from transformers import AutoTokenizer
-
-    if not (model / "tokenizer.json").is_file():
-        raise ConfigError(f"{model} has no tokenizer.json: copy the model's tokenizer files there")
-    return PromptEncoder(AutoTokenizer.from_pretrained(str(model)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from actfirst.engines.embedded.checkpoint import ModelConfig
+from actfirst.models.shapes import ModelShape
 
 Parked = tuple[torch.Tensor, torch.Tensor]  # keys and values of one sequence outside of its slot
 
@@ -22,7 +22,7 @@ class KVCache:
     head_dim]. Tensors are replaced when they grow: whoever keeps views compares `generation`."""
 
     def __init__(
-        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, *, max_slots: int, max_length: int
+        self, config: ModelShape, dtype: torch.dtype, device: torch.device, *, max_slots: int, max_length: int
     ) -> None:
         self.config = config
         self.max_slots = max_slots

@@ -58,7 +58,9 @@ def simulate(model: LatencyModel, prompt_tokens: int, settings: Settings, out: P
 async def _measure(
     config: Config, recipe: str, model: Path, name: str, settings: Settings, out: Path, told: Told
 ) -> None:
-    from actfirst.training.parts import open_encoder, open_engine, open_stage
+    from actfirst.engines.open import open_engine
+    from actfirst.policy.tokens import open_encoder
+    from actfirst.training.parts import open_stage
 
     if config.engine.max_concurrency < max(*settings.caps, settings.cap):
         raise ConfigError(

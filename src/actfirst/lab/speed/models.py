@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig
-from actfirst.engines.embedded.weights import expected_shapes
+from actfirst.config.sections import EngineSection
+from actfirst.engines.embedded import EmbeddedEngine
+from actfirst.models.files import ModelFiles
+from actfirst.models.shapes import HEAD, ModelShape
 
 if TYPE_CHECKING:
     import torch
@@ -56,10 +57,10 @@ class Size:
         }
 
 
-def random_engine(size: Size, vocabulary: int, positions: int, options: EmbeddedOptions) -> EmbeddedEngine:
+def random_engine(size: Size, vocabulary: int, positions: int, settings: EngineSection) -> EmbeddedEngine:
     """An embedded engine over random weights, without a tokenizer and without an end of sequence."""
-    config = ModelConfig.from_dict(size.config(vocabulary, positions))
-    return EmbeddedEngine(Checkpoint(config, frozenset(), None), _random_weights(config), options)
+    shape = ModelShape.from_dict(size.config(vocabulary, positions))
+    return EmbeddedEngine(ModelFiles(shape, frozenset(), None), _random_weights(shape), settings)
 
 
 def write_checkpoint(folder: Path, size: Size, vocabulary: int, positions: int) -> Path:
@@ -69,16 +70,16 @@ def write_checkpoint(folder: Path, size: Size, vocabulary: int, positions: int) 
     folder.mkdir(parents=True, exist_ok=True)
     stated = size.config(vocabulary, positions)
     (folder / "config.json").write_text(json.dumps(stated, indent=1), encoding="utf-8")
-    save_file(_random_weights(ModelConfig.from_dict(stated)), folder / "model.safetensors", {"format": "pt"})
+    save_file(_random_weights(ModelShape.from_dict(stated)), folder / "model.safetensors", {"format": "pt"})
     return folder
 
 
-def _random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:
+def _random_weights(model: ModelShape) -> dict[str, torch.Tensor]:
     import torch
 
     generator = torch.Generator().manual_seed(0)
     return {
         name: torch.ones(shape) if len(shape) == 1 else 0.05 * torch.randn(shape, generator=generator)
-        for name, shape in expected_shapes(config).items()
-        if name != "lm_head.weight"
+        for name, shape in model.tensors().items()
+        if name != HEAD
     }

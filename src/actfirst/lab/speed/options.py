@@ -16,14 +16,13 @@ from pathlib import Path
 from actfirst.config.load import resolve
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, EngineStats
+from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.lab.speed.spread import Spread, ratios
 from actfirst.methods.acting import Progress
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
-from actfirst.training.assemble import open_collector
-from actfirst.training.parts import open_engine
-from actfirst.training.prepare import Prepared, prepare
+from actfirst.training.open import Found, find_parts, open_collector
 
 _OFF = (
     "rollout.responses=all",
@@ -97,7 +96,7 @@ class _Player:
         self._expected = 0.0
         self._left: list[int] = []  # tokens of responses that wait for an update to fill
 
-    async def play(self, index: int, parts: Prepared) -> Round:
+    async def play(self, index: int, parts: Found) -> Round:
         before, cpu, begun = self._engine.stats(), time.process_time(), time.monotonic()
         batch = await self._collector.collect(
             index, parts.order.batch(index), Progress(), self._expected, buffered=len(self._left)
@@ -143,7 +142,7 @@ async def _measure(
     added: tuple[str, ...] = _OFF
     rows = [Row(name, added := (*added, *settings)) for name, settings in ROWS]
     configs = [resolve(recipe, [*row.settings, *overrides]) for row in rows]
-    parts = prepare(configs[-1])
+    parts = find_parts(configs[-1])
     if parts.teacher is None:
         raise ConfigError("this measurement needs a teacher in this process: set models.teacher to its folder")
     opened: list[Engine] = [open_engine(configs[-1].teacher, parts.teacher)]

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.lab.speed.models import Size, random_engine
 from actfirst.rollout.together import together
 
@@ -96,8 +97,8 @@ def measure(
 async def run(load: Workload, threads: int) -> Cost:
     """One rollout batch on a fresh engine."""
     longest = load.history + load.turns * load.pair + max(load.response, _FAST)
-    options = EmbeddedOptions(max_concurrency=256, threads=threads)
-    engine = random_engine(load.size, _VOCABULARY, longest, options)
+    settings = EngineSection(preempt=False, dtype="float32", threads=threads)
+    engine = random_engine(load.size, _VOCABULARY, longest, settings)
     try:
         await engine.generate([1, 2, 3], Sampling(2, seed=0))  # the first call of torch is a slow one
         before = engine.stats()

@@ -75,16 +75,17 @@ def sequences(job: Job) -> list[tuple[list[int], list[int]]]:
 
 
 def _actfirst(job: Job) -> None:
-    from actfirst.learning.update import Learner, LearnerOptions
+    from actfirst.config.sections import LearnerSection
+    from actfirst.learning.update import Learner
 
-    options = LearnerOptions(
-        lr=_LEARNING_RATE,
+    settings = LearnerSection(
+        learning_rate=_LEARNING_RATE,
         weight_decay=0.0,
         token_budget=job.micro * (job.prompt + job.response),
         precision="bfloat16" if job.precision == "bfloat16" else "float32",
         threads=job.threads,
     )
-    learner = Learner(Path(job.model), options)
+    learner = Learner(Path(job.model), settings)
     samples = _samples(job)
 
     def step() -> dict[str, float]:

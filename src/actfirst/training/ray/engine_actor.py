@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.engines.base import Engine, EngineStats, Priority, Sampling
+from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError
 from actfirst.records import Completion
-from actfirst.training.parts import open_engine
 from actfirst.training.ray.transfer import Entry, WeightGroup, unpacked
 
 if TYPE_CHECKING:

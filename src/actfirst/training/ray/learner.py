@@ -14,17 +14,17 @@ from typing import Any
 
 import ray
 
-from actfirst.config.sections import Config
+from actfirst.config.sections import Config, LearnerSection
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
-from actfirst.learning.checkpoint import load, prune, save
+from actfirst.learning.checkpoint import Checkpoint, load, prune, save
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.sharded import ShardedLearner
 from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
-from actfirst.learning.update import Learner, LearnerOptions
+from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
-from actfirst.training.assemble import learner_options
 from actfirst.training.ray.calls import Lost, end, finished
+from actfirst.training.ray.cluster import Demands, actors
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
 
@@ -46,13 +46,15 @@ class RankActor:
         """Where the others find this rank."""
         return free_address(ray.util.get_node_ip_address())
 
-    def open(self, address: str, student: Path, options: LearnerOptions, checkpoint: Path | None) -> int:
+    def open(
+        self, address: str, student: Path, settings: LearnerSection, device: str, checkpoint: Path | None
+    ) -> int:
         """Load the model, or continue from a checkpoint; returns the version."""
         if self._ranks == 1:
-            learner = self._learner = Learner(student, options)
+            learner = self._learner = Learner(student, settings, device)
         else:
             _join_ranks(address, self._rank, self._ranks)
-            learner = self._learner = ShardedLearner(student, options)
+            learner = self._learner = ShardedLearner(student, settings, device)
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -113,20 +115,28 @@ def _join_ranks(address: str, rank: int, ranks: int) -> None:
     dist.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
 
 
+def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearner:
+    make = actors(RankActor, Demands.of(config).learner, config.learner.threads, serial=True)
+    return RayLearner(student, config, checkpoints, make)
+
+
 class RayLearner:
     """What the loop calls a learner. `version` is that of the last update that came back."""
 
-    def __init__(self, config: Config, checkpoints: Path, start: Callable[[int, int], Any]) -> None:
-        """`start` makes the actor of a rank."""
-        self._settings = config.runtime
+    def __init__(
+        self, student: Path, config: Config, checkpoints: Path, start: Callable[[int, int], Any]
+    ) -> None:
+        """`start` makes the actor of a rank. Other processes stand in other folders, so paths are whole."""
+        settings = config.runtime
+        self._student, self._checkpoints = student.absolute(), checkpoints.absolute()
+        self._settings = config.learner
         self._dtype = config.engine.dtype
-        self._checkpoints = checkpoints.absolute()
-        self._options = learner_options(config.learner, "cuda" if self._settings.learner_gpus else "cpu")
-        both = self._settings.learner_gpus and self._settings.engine_gpus
+        self._learner_device = "cuda" if settings.learner_gpus else "cpu"
+        both = settings.learner_gpus and settings.engine_gpus
         self._device = "cuda" if both else "cpu"
         automatic = "collective" if both else "store"
-        self._sync = automatic if self._settings.weight_sync == "auto" else self._settings.weight_sync
-        self._ranks = [start(rank, self._settings.learners) for rank in range(self._settings.learners)]
+        self._sync = automatic if settings.weight_sync == "auto" else settings.weight_sync
+        self._ranks = [start(rank, settings.learners) for rank in range(settings.learners)]
         self._members: list[Any] = []
         self._entries: tuple[Entry, ...] = ()
         self.broadcasts = 0
@@ -138,12 +148,12 @@ class RayLearner:
     def actors(self) -> list[Any]:
         return list(self._ranks)
 
-    async def open(self, student: Path, checkpoint: Path | None) -> None:
+    async def open(self, checkpoint: Checkpoint | None) -> None:
         """Start all ranks from the student, or from a checkpoint."""
-        address = (await self._all([self._ranks[0].address.remote()]))[0]
-        versions = await self._all(
-            [rank.open.remote(address, student, self._options, checkpoint) for rank in self._ranks]
-        )
+        (address,) = await self._all([self._ranks[0].address.remote()])
+        path = checkpoint.path.absolute() if checkpoint is not None else None
+        how = (address, self._student, self._settings, self._learner_device, path)
+        versions = await self._all([rank.open.remote(*how) for rank in self._ranks])
         self.version = int(versions[0])
 
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
@@ -198,7 +208,7 @@ class RayLearner:
 
     async def _regroup(self, actors: Sequence[Any]) -> None:
         size = len(actors) + 1
-        address = (await self._all([self._ranks[0].address.remote()]))[0]
+        (address,) = await self._all([self._ranks[0].address.remote()])
         sender = self._all([self._ranks[0].join.remote(address, size, self._device)])
         receivers = [
             arrived(actor.join.remote(address, rank, size, self._device))
@@ -245,4 +255,4 @@ class _BroadcastWeights(StoredWeights):
     async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
         if actors and await self._broadcast(actors, version):
             return [version] * len(actors)
-        return await self.deliver_late(actors, version)
+        return await self.deliver_late(actors)

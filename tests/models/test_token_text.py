@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tokenizers import Tokenizer, decoders, models
 
-from actfirst.engines.token_text import TokenText
+from actfirst.models.token_text import TokenText
 from tests.support.tiny_models import make_tiny_tokenizer
 
 
