@@ -42,14 +42,13 @@ async def make_engine(fake_ray: FakeRay) -> AsyncIterator[MakeEngine]:
     for fleet in fleets:
         await fleet.close()
     for actor in inner:
-        await actor.close()
+        await actor._engine.close()
 
 
 def inside(fleet: Engine) -> Engine:
     """The only engine of a fleet."""
     assert isinstance(fleet, Fleet)
-    engine = fleet.actors[0].inner._engine
-    assert engine is not None
+    engine: Engine = fleet.actors[0].inner._engine
     return engine
 
 

@@ -100,7 +100,7 @@ class TestResponses:
         assert len(ends) == 1
         assert "</action>" in qwen3.decode(ids[: ends[0]])
         assert "</action>" not in qwen3.decode(ids[: ends[0] - 1])
-        assert texts.bytes_of(ids).decode() == "<action>go to café 1</action>\n"
+        assert b"".join(map(texts.piece, ids)).decode() == "<action>go to café 1</action>\n"
 
 
 class TestThinkingBudget:

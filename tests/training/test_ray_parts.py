@@ -288,7 +288,7 @@ def test_a_broadcast_reaches_every_member() -> None:
     address, got = free_address("127.0.0.1"), {}
 
     def receive(rank: int) -> None:
-        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights), "float32")
+        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights.items()), "float32")
 
     receivers = [threading.Thread(target=receive, args=(rank,)) for rank in (1, 2)]
     for thread in receivers:

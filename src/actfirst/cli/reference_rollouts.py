@@ -27,27 +27,12 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 
     async def play(told: Callable[[int, int, str], None]) -> None:
-        from actfirst.engines.open import open_engine
-        from actfirst.evaluate.protocol import Evaluator
-        from actfirst.policy.tokens import open_encoder
-        from actfirst.training.parts import open_stage
+        from actfirst.evaluate.model import open_evaluator, open_player
 
-        stage, section = open_stage(config.environment, config.pool), config.evaluation
-        engine = open_engine(config.engine, folder)
-        try:
-            policy = stage.policy(engine, open_encoder(folder), section.generation)
-            evaluator = Evaluator(
-                stage.pool,
-                stage.rules,
-                stage.world.turn_limit,
-                section.batch_tasks,
-                retries=config.pool.retries,
-            )
+        async with open_player(config, folder) as (stage, policy):
+            evaluator = open_evaluator(stage, config)
             rollouts = TeacherRollouts(evaluator, policy, name, count, config.run.seed, path)
             await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
-        finally:
-            await engine.close()
-            await stage.pool.close()
 
     with progress("rollouts") as told:
         asyncio.run(play(told))

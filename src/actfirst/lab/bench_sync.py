@@ -9,24 +9,23 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actfirst.config.sections import Config
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError
-from actfirst.models.folder import resolve_model
-from actfirst.records import TurnSample, UpdateStats
-from actfirst.training.open import quiet_libraries
+from actfirst.models.folder import quiet_libraries, resolve_model
+from actfirst.records import TurnSample
 
 if TYPE_CHECKING:
     import torch
 
-    from actfirst.training.ray.learner import RayLearner
+    from actfirst.training.run import TrainingLearner
 
 _PROMPT = tuple(range(5, 69))
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
@@ -59,16 +58,13 @@ class SyncTiming:
         return self.announce_seconds + self.token_seconds
 
 
-class UpdatingLearner(Protocol):
-    """What is measured needs this much of a learner."""
+@dataclass(frozen=True)
+class Subject:
+    """What is timed. `here` gives the learner's weights in this process, wherever they are."""
 
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
-
-    def weights(self) -> Mapping[str, torch.Tensor]: ...
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        """The weights in this process, wherever they are."""
-        ...
+    learner: TrainingLearner
+    engine: Engine
+    here: Callable[[], Awaitable[Mapping[str, torch.Tensor]]]
 
 
 Told = Callable[[SyncTiming], None]
@@ -100,8 +96,8 @@ async def _measure(
         for size in sizes:
             folder = scratch / f"{size.width}x{size.layers}"
             parameters = make_model(folder, size)
-            async with (_on_ray if on_ray else _locally)(config, folder) as (learner, engine):
-                timings.append(await _time(config, folder, parameters, learner, engine, repeats))
+            async with (_on_ray if on_ray else _locally)(config, folder) as subject:
+                timings.append(await _time(config, folder, parameters, subject, repeats))
             told(timings[-1])
     return timings
 
@@ -112,9 +108,8 @@ def _cluster(config: Config) -> AbstractContextManager[None]:
     return cluster(config.runtime, Demands.of(config))
 
 
-async def _time(
-    config: Config, folder: Path, parameters: int, learner: UpdatingLearner, engine: Engine, repeats: int
-) -> SyncTiming:
+async def _time(config: Config, folder: Path, parameters: int, subject: Subject, repeats: int) -> SyncTiming:
+    learner, engine = subject.learner, subject.engine
     announced, sampled, errors = [], [], []
     for version in range(1, repeats + 2):
         await learner.update([_sample()])
@@ -127,7 +122,7 @@ async def _time(
             raise EngineError(
                 f"a token of version {completion.version} came after weights of version {version}"
             )
-        expected = _logprob(folder, await learner.here(), completion.token_ids[0])
+        expected = _logprob(folder, await subject.here(), completion.token_ids[0])
         errors.append(abs(expected - completion.logprobs[0]))
         if version > 1:  # the first time warms up
             announced.append(middle - begun)
@@ -176,71 +171,45 @@ def make_model(folder: Path, size: Size) -> int:
 
 
 @asynccontextmanager
-async def _locally(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
-    from actfirst.learning.update import Learner
+async def _locally(config: Config, folder: Path) -> AsyncIterator[Subject]:
+    from actfirst.training.local import LocalLearner
 
     engine = open_engine(config.engine, folder)
+    learner = LocalLearner(folder, config.learner, folder)
+
+    async def here() -> Mapping[str, torch.Tensor]:
+        return learner.weights()
+
     try:
-        yield _InThisProcess(Learner(folder, config.learner)), engine
+        yield Subject(learner, engine, here)
     finally:
         await engine.close()
+        await learner.close()
 
 
 @asynccontextmanager
-async def _on_ray(config: Config, folder: Path) -> AsyncIterator[tuple[UpdatingLearner, Engine]]:
+async def _on_ray(config: Config, folder: Path) -> AsyncIterator[Subject]:
     from actfirst.training.ray.cluster import Demands
     from actfirst.training.ray.fleet import start_fleet
     from actfirst.training.ray.learner import start_learner
 
     engines = start_fleet(Demands.of(config).engine, config.engine, folder)
     learner = start_learner(folder, config, folder)
+
+    async def here() -> Mapping[str, torch.Tensor]:
+        return await learner.weights().fetched()
+
     try:
         await asyncio.gather(engines.open(), learner.open(None))
-        yield _OnRay(learner), engines
+        yield Subject(learner, engines, here)
         if learner.fallbacks:
             raise EngineError(
                 f"{learner.fallbacks} broadcasts failed and went through the object store, so this timed something "
-                f"else ({learner.first_fallback}); mend that, or set runtime.weight_sync=store"
+                f"else ({learner.first_fallback}); fix that, or set runtime.weight_sync=store"
             )
     finally:
         await engines.close()
         await learner.close()
-
-
-class _InThisProcess:
-    def __init__(self, learner: UpdatesHere) -> None:
-        self._learner = learner
-
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return await asyncio.to_thread(self._learner.update, samples)
-
-    def weights(self) -> Mapping[str, torch.Tensor]:
-        return self._learner.weights()
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        return self.weights()
-
-
-class _OnRay:
-    def __init__(self, learner: RayLearner) -> None:
-        self._learner = learner
-
-    async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return await self._learner.update(samples)
-
-    def weights(self) -> Mapping[str, torch.Tensor]:
-        return self._learner.weights()
-
-    async def here(self) -> Mapping[str, torch.Tensor]:
-        return await self._learner.weights().fetched()
-
-
-class UpdatesHere(Protocol):
-    """A `Learner`, whose module is loaded late."""
-
-    def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
-
-    def weights(self) -> Mapping[str, torch.Tensor]: ...
 
 
 def _logprob(folder: Path, weights: Mapping[str, torch.Tensor], token: int) -> float:

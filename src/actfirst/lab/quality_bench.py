@@ -9,16 +9,16 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from actfirst.config.sections import Config
-from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError
+from actfirst.evaluate.model import open_player
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import STRATEGIES, play_all, summarise
-from actfirst.policy.tokens import open_encoder
-from actfirst.training.parts import open_references, open_stage
+from actfirst.training.parts import open_references
 
 Told = Callable[[str, int, int], None]
 """Told what is being played, the trajectories so far, and all of them."""
@@ -61,18 +61,9 @@ def measure(
 async def _one(
     config: Config, checkpoint: FrozenCheckpoint, strategy: str, workload: Workload, told: Told
 ) -> dict[str, object]:
-    stage = open_stage(config.environment, config.pool)
-    engine = open_engine(config.engine, checkpoint.model)
-    try:
+    numbers = count(1)
+    async with open_player(config, checkpoint.model, config.rollout.generation) as (stage, policy):
         tasks = draw_tasks(stage.world.tasks("train"), workload.tasks, workload.seed)
-        policy = stage.policy(engine, open_encoder(checkpoint.model), config.rollout.generation)
-        count = 0
-
-        def one_more() -> None:
-            nonlocal count
-            count += 1
-            told(f"{strategy} from {checkpoint.name}", count, len(tasks))
-
         played = await play_all(
             stage,
             policy,
@@ -82,11 +73,8 @@ async def _one(
             seed=workload.seed,
             at_once=config.evaluation.batch_tasks,
             retries=config.pool.retries,
-            told=one_more,
+            told=lambda: told(f"{strategy} from {checkpoint.name}", next(numbers), len(tasks)),
         )
-    finally:
-        await engine.close()
-        await stage.pool.close()
     return {
         "checkpoint": checkpoint.name,
         "update": checkpoint.update,

@@ -27,6 +27,7 @@ from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
+from actfirst.models.folder import quiet_libraries
 from actfirst.models.footprint import LOGITS_AT_ONCE
 from actfirst.models.shapes import read_shape
 from actfirst.records import TurnSample, UpdateStats
@@ -257,8 +258,8 @@ def _open_model(folder: Path) -> Any:
     read_shape(folder)  # transformers fills in a size that is left out, and builds a model of many gigabytes
     try:
         check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-        with _no_progress_bar():
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        quiet_libraries()
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (CheckpointError, MemoryError):
         raise
     except Exception as error:  # transformers has no type of its own for a broken file
@@ -267,20 +268,6 @@ def _open_model(folder: Path) -> Any:
         ) from error
     # No dropout: the policy that is trained is the policy that was sampled.
     return model.eval()
-
-
-@contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    """transformers draws one on standard error while it loads; the command line draws its own."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @contextmanager

@@ -63,3 +63,10 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds no JSON object; copy the checkpoint again")
     return content
+
+
+def quiet_libraries() -> None:
+    """No progress bars of transformers in between: what a command shows is its own business."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()

@@ -23,11 +23,12 @@ from actfirst.engines.base import Engine
 from actfirst.engines.open import open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import CheckpointError, LearnerLost
-from actfirst.evaluate.protocol import Evaluator, choose_tasks
+from actfirst.evaluate.model import open_evaluator
+from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid
 from actfirst.methods.acting import Policy, Progress
 from actfirst.methods.table import METHODS, ResponseTiming, method_of
-from actfirst.models.folder import resolve_model
+from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Task
 from actfirst.references.base import NoReferences, References
@@ -99,13 +100,6 @@ def find_parts(config: Config) -> Found:
         order=TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
         evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
     )
-
-
-def quiet_libraries() -> None:
-    """No progress bars of other libraries in between: what a run shows is its own business."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
 
 
 @asynccontextmanager
@@ -250,13 +244,7 @@ class OpenedRun:
                 ),
             ),
             evaluations=Evaluations(
-                Evaluator(
-                    stage.pool,
-                    stage.rules,
-                    stage.world.turn_limit,
-                    config.evaluation.batch_tasks,
-                    retries=config.pool.retries,
-                ),
+                open_evaluator(stage, config),
                 found.evaluated,
                 stage.policy(self.engine, found.encoder, config.evaluation.generation),
                 stage.policy(self.teacher, found.encoder, config.evaluation.generation),

@@ -10,7 +10,7 @@ from pathlib import Path
 from actfirst.cli.doctor.findings import Check, Finding, State
 from actfirst.config.load import resolve
 from actfirst.config.sections import Config
-from actfirst.models.folder import resolve_model
+from actfirst.models.folder import quiet_libraries, resolve_model
 
 RECIPE = "pocket"
 _PROBE = "You are in the middle of a room. Looking quickly around you, you see a cabinet 1 and a drawer 1."
@@ -97,9 +97,8 @@ async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, 
 def _forward(model: Path, prompt: list[int], tokens: tuple[int, ...]) -> list[float]:
     import torch
     from transformers import AutoModelForCausalLM
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # it would run through the report
+    quiet_libraries()
     network = AutoModelForCausalLM.from_pretrained(str(model), dtype=torch.float32).eval()
     with torch.inference_mode():
         logits = network(torch.tensor([[*prompt, *tokens]])).logits[0, len(prompt) - 1 : -1]

@@ -39,7 +39,7 @@ class RankActor:
     def __init__(self, rank: int, ranks: int) -> None:
         self._rank = rank
         self._ranks = ranks
-        self._learner: Learner | None = None
+        self._learner: Learner  # from `open` on
         self._group: WeightGroup | None = None
 
     def address(self) -> str:
@@ -50,11 +50,9 @@ class RankActor:
         self, address: str, student: Path, settings: LearnerSection, device: str, checkpoint: Path | None
     ) -> int:
         """Load the model, or continue from a checkpoint; returns the version."""
-        if self._ranks == 1:
-            learner = self._learner = Learner(student, settings, device)
-        else:
+        if self._ranks > 1:
             _join_ranks(address, self._rank, self._ranks)
-            learner = self._learner = ShardedLearner(student, settings, device)
+        learner = self._learner = (ShardedLearner if self._ranks > 1 else Learner)(student, settings, device)
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -65,24 +63,24 @@ class RankActor:
         return learner.version
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return self._opened.update(samples)
+        return self._learner.update(samples)
 
     def publish(self, dtype: str) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
-        made = parcels(self._opened.named_weights(), dtype)
+        made = parcels(self._learner.named_weights(), dtype)
         references = [ray.put(parcel) for parcel in made if self._rank == 0]
-        return Stored(self._opened.version, references)
+        return Stored(self._learner.version, references)
 
     def join(self, address: str, size: int, device: str) -> None:
         """Become the sender of broadcasts."""
         self._group = WeightGroup(address, 0, size, device)
 
     def entries(self) -> tuple[Entry, ...]:
-        return entries(self._opened.named_weights())
+        return entries(self._learner.named_weights())
 
     def broadcast(self, dtype: str) -> None:
         """Send the weights to all engines of the group; other ranks than the first only give their parts."""
-        weights = self._opened.named_weights()
+        weights = self._learner.named_weights()
         try:
             if self._group is not None:
                 self._group.send(weights, dtype)
@@ -93,18 +91,13 @@ class RankActor:
     def save(
         self, folder: Path, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
     ) -> None:
-        learner = self._opened
+        learner = self._learner
         if isinstance(learner, ShardedLearner):
             save_sharded(folder, learner, samples, trainer_state)
         else:
             save(folder, learner, samples, trainer_state)
         if self._rank == 0:
             prune(folder, keep)
-
-    @property
-    def _opened(self) -> Learner:
-        assert self._learner is not None  # `open` is the first call
-        return self._learner
 
 
 def _join_ranks(address: str, rank: int, ranks: int) -> None:
