@@ -91,7 +91,7 @@ def _wait(server: Server, log: Path) -> None:
 
 
 async def test_it_scores_and_generates_as_a_forward_pass_does(server: Server) -> None:
-    judge, engine = Judge(server.models / "teacher"), RemoteEngine([server.url], NAME)
+    judge, engine = Judge(server.models / "teacher"), RemoteEngine(ServerSection(urls=(server.url,)), NAME)
     assert (await engine.served()).dialect.name == "prompt_logprobs"
     pairs = list(zip(prompts(6, seed=1), prompts(6, seed=2), strict=True))
     for (prompt, tokens), scores in zip(
@@ -106,7 +106,8 @@ async def test_it_scores_and_generates_as_a_forward_pass_does(server: Server) ->
 
 
 async def test_start_up_accepts_it(server: Server) -> None:
-    teacher = open_teacher(server.config())
+    config = server.config()
+    teacher = open_teacher(config.teacher, config.models.teacher)
     assert isinstance(teacher, RemoteEngine)
     await prove_served(server.config(), server.models / "student", teacher)
     await teacher.close()
