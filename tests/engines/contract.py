@@ -107,7 +107,7 @@ def close(actual: Sequence[float], expected: Sequence[float], tolerance: float) 
 
 
 class EngineContract:
-    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=4, version=3)`
+    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=4)`
     gives an engine of the checkpoint with prefix caching on; the fixture closes it."""
 
     tolerance = TOLERANCE
@@ -342,8 +342,8 @@ class EngineContract:
         self, make_engine: MakeEngine, endless: Path
     ) -> None:
         judge, given = Judge(endless), prompts(4, seed=15)
-        engine = await make_engine(endless, max_concurrency=2, version=3)
-        assert engine.version == 3
+        engine = await make_engine(endless, max_concurrency=2)
+        assert engine.version == 0
         for prompt in given:  # their prefixes are cached under the old weights
             await engine.generate(prompt, Sampling(max_tokens=1, seed=0))
         long = Sampling(max_tokens=400, seed=1)
@@ -357,7 +357,7 @@ class EngineContract:
         assert all(task.done() for task in old)
         for prompt, task in zip(given, old):
             done = await task
-            assert done.version == 3
+            assert done.version == 0
             assert close(done.logprobs, before.logprobs(prompt, done.token_ids), self.tolerance)
         for prompt, task in zip(given, new, strict=True):
             done = await task

@@ -52,9 +52,9 @@ def vllm_section(**options: object) -> VllmSection:
 async def make_engine() -> AsyncIterator[MakeEngine]:
     engines: list[VllmEngine] = []
 
-    async def make(folder: Path, *, version: int = 0, **options: object) -> VllmEngine:
+    async def make(folder: Path, **options: object) -> VllmEngine:
         own = {key: options.pop(key) for key in list(options) if key in VllmSection.model_fields}
-        engines.append(VllmEngine(folder, section(vllm=vllm_section(**own), **options), version))
+        engines.append(VllmEngine(folder, section(vllm=vllm_section(**own), **options)))
         return engines[-1]
 
     yield make

@@ -172,7 +172,7 @@ class Versioned:
 
 async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_announced() -> None:
     """Whatever the order in which Ray starts the calls."""
-    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"), 0)
+    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"))
     actor._engine = engine  # type: ignore[assignment]
     await actor.fetch([], 7)
     await actor.fetch([], 8)

@@ -9,15 +9,15 @@ from actfirst.engines.base import Engine
 from actfirst.models.folder import resolve_model
 
 
-def open_engine(settings: EngineSection | TeacherSection, model: Path, version: int = 0) -> Engine:
+def open_engine(settings: EngineSection | TeacherSection, model: Path) -> Engine:
     """An engine of this process over a checkpoint folder."""
     if settings.kind == "vllm":
         from actfirst.engines.vllm import VllmEngine
 
-        return VllmEngine(model, settings, version)
+        return VllmEngine(model, settings)
     from actfirst.engines.embedded import EmbeddedEngine
 
-    return EmbeddedEngine.from_pretrained(model, settings, version)
+    return EmbeddedEngine.from_pretrained(model, settings)
 
 
 def open_teacher(settings: TeacherSection, model: str) -> Engine:

@@ -124,12 +124,11 @@ class SteppingLoop(Generic[Request]):
         *,
         name: str,
         threads: int,
-        version: int,
         within: AbstractContextManager[object] | None = None,
     ) -> None:
         """`threads` are torch's in the thread; all of it happens `within` a context."""
         self.stepper = stepper
-        self.version = version
+        self.version = 0
         self._threads = threads
         self._within = within or contextlib.nullcontext()
         self._accepted = 0

@@ -29,9 +29,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class EmbeddedEngine(SteppedEngine[Sequence]):
-    def __init__(
-        self, files: ModelFiles, weights: Mapping[str, torch.Tensor], settings: Settings, version: int = 0
-    ) -> None:
+    def __init__(self, files: ModelFiles, weights: Mapping[str, torch.Tensor], settings: Settings) -> None:
         """`weights` are a state dict with the names of the Hugging Face model; they are copied."""
         shape = files.shape
         limits = Limits(shape.max_positions, shape.vocab_size, shape.tensors(), shape.tied_embeddings)
@@ -45,16 +43,15 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
             self._runner,
             name="embedded-engine",
             threads=settings.threads or torch.get_num_threads(),
-            version=version,
             within=torch.inference_mode(),
         )
         super().__init__(loop, limits)
 
     @classmethod
-    def from_pretrained(cls, folder: Path, settings: Settings, version: int = 0) -> EmbeddedEngine:
+    def from_pretrained(cls, folder: Path, settings: Settings) -> EmbeddedEngine:
         """From a transformers checkpoint folder: config.json, safetensors (sharded or not), tokenizer.json."""
         refuse_unsupported(read_config(folder))
-        return cls(read_files(folder), read_weights(folder), settings, version)
+        return cls(read_files(folder), read_weights(folder), settings)
 
     def memory(self) -> int:
         """Bytes that weights, the slots of sequences and the prefix cache hold now."""
@@ -97,8 +94,8 @@ def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Runner:
     """All parts but the thread, with memory for the weights but nothing in it."""
     # What only a student's section says is at its default for a teacher.
     student = settings if isinstance(settings, EngineSection) else EngineSection()
-    dtype, device = DTYPES[settings.dtype], torch.device("cpu")
-    cache = KVCache(shape, dtype, device, max_slots=settings.max_concurrency, max_length=shape.max_positions)
+    dtype = DTYPES[settings.dtype]
+    cache = KVCache(shape, dtype, max_slots=settings.max_concurrency, max_length=shape.max_positions)
     prefix = PrefixCache(cache, student.prefix_cache_tokens) if settings.prefix_caching else None
     scheduler = Scheduler(
         cache,
@@ -107,7 +104,7 @@ def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Runner:
         max_prefill_tokens=settings.max_prefill_tokens,
         preempt=student.preempt,
     )
-    return Runner(Model(PackedWeights(shape, dtype, device), cache), scheduler, prefix, stopping)
+    return Runner(Model(PackedWeights(shape, dtype), cache), scheduler, prefix, stopping)
 
 
 def refuse_unsupported(config: Mapping[str, Any]) -> None:

@@ -38,13 +38,12 @@ class Runner:
         self.scheduler = scheduler
         self._prefix = prefix
         self._stopping = stopping
-        self._device = model.weights.embed_VH.device
         self.counters = Counters()
         # Of the decoding sequences, valid as long as neither they nor their slots change.
         self._changes = -1
         self._decode: DecodeBatch | None = None
-        self._sampler = Sampler((), self._device)
-        self._last_tokens = torch.empty(0, dtype=torch.int64, device=self._device)
+        self._sampler = Sampler(())
+        self._last_tokens = torch.empty(0, dtype=torch.int64)
 
     def install(self, weights: Mapping[str, Tensor]) -> None:
         """Take new weights, which must fit; nothing may be running. What the old ones computed is forgotten."""
@@ -127,11 +126,10 @@ class Runner:
         if any(s.drafted for s in rows):
             self._changes = -1  # the step after this one has other widths
             self._last_tokens = torch.tensor([t for s in rows for t in (s.tokens[-1], *s.drafted)])
-            self._last_tokens = self._last_tokens.to(self._device)
             return DraftBatch(cache, [s.stored for s in rows], [1 + len(s.drafted) for s in rows])
         if changed or batch is None:
-            self._sampler = Sampler([s.sampling for s in rows], self._device)
-            self._last_tokens = torch.tensor([s.tokens[-1] for s in rows], device=self._device)
+            self._sampler = Sampler([s.sampling for s in rows])
+            self._last_tokens = torch.tensor([s.tokens[-1] for s in rows])
         elif batch.steps_left > 0 and batch.generation == cache.generation:
             batch.advance()
             return batch
@@ -142,7 +140,7 @@ class Runner:
         if not work:
             return self._last_tokens
         ids = [part for item in work for part in _given(item.sequence, item.span)]
-        prompts = torch.from_numpy(np.concatenate(ids)).to(self._device)
+        prompts = torch.from_numpy(np.concatenate(ids))
         return torch.cat((self._last_tokens, prompts)) if len(self._last_tokens) else prompts
 
     def _after_prefill(self, work: Rows[Work]) -> None:
@@ -166,7 +164,7 @@ class Runner:
         else:
             every = [*rows, *started]
             settings = [s.sampling for s in every for _ in range(1 + len(s.drafted))]
-            sampler = Sampler(settings, self._device)
+            sampler = Sampler(settings)
             uniforms = [u for s in every for u in s.uniforms.ahead(1 + len(s.drafted))]
         tokens_R, logprobs_R = sampler.draw(self._model.logits(hidden_RH), uniforms)
         self._last_tokens = tokens_R[: len(rows)]  # read again only if no drafts were among them
@@ -219,7 +217,7 @@ class Runner:
         ]
         if not scored:
             return
-        targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored])).to(self._device)
+        targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored]))
         size = max(1, SCORE_ELEMENTS // self._model.weights.config.vocab_size)
         logprobs: list[float] = []
         for i in range(0, len(targets_R), size):

@@ -33,12 +33,12 @@ class PackedLayer:
 class PackedWeights:
     """All weights of a model. `install` overwrites them in place, so views of them stay valid."""
 
-    def __init__(self, config: ModelShape, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: ModelShape, dtype: torch.dtype) -> None:
         c = config
         self.config = config
 
         def empty(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
-            return torch.empty(*shape, dtype=dtype, device=device)
+            return torch.empty(*shape, dtype=dtype)
 
         self.embed_VH = empty(c.vocab_size, c.hidden_size)
         self.head_VH = self.embed_VH if c.tied_embeddings else empty(c.vocab_size, c.hidden_size)
@@ -76,12 +76,12 @@ class PackedWeights:
     def _install_layer(
         self, layer: PackedLayer, state: Mapping[str, Tensor], prefix: str, width: float
     ) -> None:
-        c, device, group = self.config, layer.qkv.device, self.config.group
+        c, group = self.config, self.config.group
 
         def read(name: str) -> Tensor:
-            return state[f"{prefix}{name}.weight"].to(device, torch.float32)
+            return state[f"{prefix}{name}.weight"].to("cpu", torch.float32)
 
-        perm = torch.arange(c.head_dim, device=device).view(2, -1).t().reshape(-1)
+        perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1)
         into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)
         into_mlp = (read("post_attention_layernorm") * width).unsqueeze(1)
         query_scale = float(c.head_dim) ** -0.5

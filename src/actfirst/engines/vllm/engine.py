@@ -20,7 +20,7 @@ from actfirst.models.folder import read_config
 class VllmEngine(SteppedEngine[Request]):
     """Drafts of a request are ignored: vLLM takes drafts from its own methods only."""
 
-    def __init__(self, folder: Path, settings: Settings, version: int = 0) -> None:
+    def __init__(self, folder: Path, settings: Settings) -> None:
         """From a transformers checkpoint folder."""
         tensors, tied = expected_tensors(folder)
         self._core = VllmCore(folder, settings, _own_process(settings))
@@ -28,7 +28,6 @@ class VllmEngine(SteppedEngine[Request]):
             Admission(self._core, settings.max_concurrency),
             name="vllm-engine",
             threads=settings.threads or torch.get_num_threads(),
-            version=version,
         )
         super().__init__(loop, Limits(self._core.max_positions, self._core.vocab_size, tensors, tied))
 

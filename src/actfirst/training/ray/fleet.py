@@ -68,8 +68,7 @@ def start_fleet(
     return Fleet(
         demand.name,
         demand.count,
-        0,
-        lambda: make(settings, model.absolute(), 0),
+        lambda: make(settings, model.absolute()),
         settings.max_concurrency,
         request_seconds,
     )
@@ -82,7 +81,6 @@ class Fleet:
         self,
         name: str,
         count: int,
-        version: int,
         start: Callable[[], Any],
         capacity: int = 256,
         request_seconds: float = 1800.0,
@@ -91,7 +89,7 @@ class Fleet:
         self._name = name
         self._capacity = capacity
         self._request_seconds = request_seconds
-        self._version = version
+        self._version = 0
         self._start = start
         self._slots = [_Slot(number) for number in range(count)]
         self._published: _Published | None = None
