@@ -33,10 +33,10 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Finished:
 
 
 class FakeRuntime(ModuleType):
-    """Stands in for `actfirst.training.local`: remembers what it was asked to train, and trains nothing."""
+    """Stands in for `actfirst.training.open`: remembers what it was asked to train, and trains nothing."""
 
     def __init__(self, failure: BaseException | None = None) -> None:
-        super().__init__("actfirst.training.local")
+        super().__init__("actfirst.training.open")
         self.failure = failure
         self.calls: list[tuple[Config, Path, bool]] = []
 
@@ -57,5 +57,5 @@ class FakeRuntime(ModuleType):
 def install(monkeypatch: pytest.MonkeyPatch, failure: BaseException | None = None) -> FakeRuntime:
     """Put a fake runtime in place of the real one."""
     runtime = FakeRuntime(failure)
-    monkeypatch.setitem(sys.modules, "actfirst.training.local", runtime)
+    monkeypatch.setitem(sys.modules, "actfirst.training.open", runtime)
     return runtime

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from tests.engines.contract import Judge, MakeEngine
+from actfirst.engines.embedded import EmbeddedEngine
+from tests.engines.contract import Judge, MakeEngine, section
 from tests.support.tiny_models import make_tiny_checkpoint
 
 torch.set_num_threads(1)
@@ -48,8 +48,7 @@ async def make_embedded() -> AsyncIterator[MakeEngine]:
     engines: list[EmbeddedEngine] = []
 
     async def make(folder: Path, **options: object) -> EmbeddedEngine:
-        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, **options}
-        engines.append(EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(**chosen)))  # type: ignore[arg-type]
+        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options)))
         return engines[-1]
 
     yield make

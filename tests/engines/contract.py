@@ -15,6 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.errors import EngineError
 from actfirst.records import Completion, StopReason
@@ -23,6 +24,12 @@ TOLERANCE = 1e-4
 MAX_POSITIONS = 2048  # of the tiny checkpoints
 LONG = Sampling(max_tokens=MAX_POSITIONS - 10, seed=0)  # takes a second or so on the `endless` checkpoint
 MakeEngine = Callable[..., Awaitable[Engine]]
+
+
+def section(**options: object) -> EngineSection:
+    """Settings of an engine in a test."""
+    chosen = {"max_concurrency": 32, "threads": 1, "dtype": "float32", "preempt": False, **options}
+    return EngineSection(**chosen)  # type: ignore[arg-type]
 
 
 class Judge:
@@ -100,7 +107,7 @@ def close(actual: Sequence[float], expected: Sequence[float], tolerance: float) 
 
 
 class EngineContract:
-    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=4, version=3)`
+    """Subclasses provide the fixture `make_engine`: `await make_engine(folder, max_concurrency=4)`
     gives an engine of the checkpoint with prefix caching on; the fixture closes it."""
 
     tolerance = TOLERANCE
@@ -335,8 +342,8 @@ class EngineContract:
         self, make_engine: MakeEngine, endless: Path
     ) -> None:
         judge, given = Judge(endless), prompts(4, seed=15)
-        engine = await make_engine(endless, max_concurrency=2, version=3)
-        assert engine.version == 3
+        engine = await make_engine(endless, max_concurrency=2)
+        assert engine.version == 0
         for prompt in given:  # their prefixes are cached under the old weights
             await engine.generate(prompt, Sampling(max_tokens=1, seed=0))
         long = Sampling(max_tokens=400, seed=1)
@@ -350,7 +357,7 @@ class EngineContract:
         assert all(task.done() for task in old)
         for prompt, task in zip(given, old):
             done = await task
-            assert done.version == 3
+            assert done.version == 0
             assert close(done.logprobs, before.logprobs(prompt, done.token_ids), self.tolerance)
         for prompt, task in zip(given, new, strict=True):
             done = await task

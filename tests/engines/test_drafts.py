@@ -19,13 +19,13 @@ import pytest
 import torch
 
 from actfirst.engines.base import Draft, Sampling
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.engines.embedded import engine as engine_module
-from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig
-from actfirst.engines.embedded.weights import expected_shapes
 from actfirst.errors import EngineError
+from actfirst.models.files import ModelFiles
+from actfirst.models.shapes import HEAD, ModelShape
 from actfirst.records import StopReason
-from tests.engines.contract import Judge, MakeEngine, close, prompts
+from tests.engines.contract import Judge, MakeEngine, close, prompts, section
 
 VOCABULARY, LENGTH, PROMPT = 5, 3, [3, 1, 4, 1, 0, 2]
 
@@ -69,15 +69,17 @@ class TestDraft:
 
 @pytest.fixture(scope="module")
 def tiny() -> Callable[[], EmbeddedEngine]:
-    config = ModelConfig(VOCABULARY, 16, 24, 2, 2, 1, 8, 1e-6, 10000.0, 64, True, True)
+    model = ModelShape(
+        VOCABULARY, 16, 24, 2, 2, 1, 8, tied_embeddings=True, rope_theta=10000.0, max_positions=64
+    )
     generator = torch.Generator().manual_seed(1)
     weights = {
         name: torch.randn(shape, generator=generator) * (0.6 if len(shape) > 1 else 0.2) + (len(shape) == 1)
-        for name, shape in expected_shapes(config).items()
-        if name != "lm_head.weight"
+        for name, shape in model.tensors().items()
+        if name != HEAD
     }
-    checkpoint = Checkpoint(config, frozenset(), None)
-    return lambda: EmbeddedEngine(checkpoint, weights, EmbeddedOptions(threads=1, max_concurrency=128))
+    files = ModelFiles(model, frozenset(), None)
+    return lambda: EmbeddedEngine(files, weights, section(max_concurrency=128))
 
 
 @pytest.fixture

@@ -12,12 +12,14 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.engines.embedded.checkpoint import ModelConfig, read_checkpoint, read_weights
+from actfirst.engines.embedded import EmbeddedEngine
+from actfirst.engines.embedded.engine import refuse_unsupported
 from actfirst.engines.embedded.prefix_cache import BLOCK
-from actfirst.errors import EngineDied, EngineError
+from actfirst.errors import ActfirstError, CheckpointError, EngineDied, EngineError
+from actfirst.models.files import read_files, read_weights
+from actfirst.models.shapes import ModelShape
 from actfirst.records import StopReason
-from tests.engines.contract import EngineContract, Judge, MakeEngine, close, prompts, until
+from tests.engines.contract import EngineContract, Judge, MakeEngine, close, prompts, section, until
 from tests.support.tiny_models import make_tiny_checkpoint
 
 
@@ -153,7 +155,7 @@ class TestCheckpoints:
 
     async def test_an_engine_from_weights_in_memory_copies_them(self, qwen: Path) -> None:
         weights, judge = load_file(qwen / "model.safetensors"), Judge(qwen)
-        engine = EmbeddedEngine(read_checkpoint(qwen), weights, EmbeddedOptions(threads=1))
+        engine = EmbeddedEngine(read_files(qwen), weights, section())
         for tensor in weights.values():
             tensor.zero_()
         done = await engine.generate([1, 2, 3], Sampling(max_tokens=5, seed=0))
@@ -176,7 +178,7 @@ class TestCheckpoints:
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
             (tmp_path / name).write_bytes((qwen / name).read_bytes())
         (tmp_path / "generation_config.json").write_text('{"eos_token_id": [3, 5]}')
-        assert read_checkpoint(tmp_path).eos_ids == read_checkpoint(qwen).eos_ids | {3, 5}
+        assert read_files(tmp_path).eos_ids == read_files(qwen).eos_ids | {3, 5}
 
     def test_a_config_of_the_older_form_is_read(self) -> None:
         config = {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536}
@@ -192,7 +194,7 @@ class TestCheckpoints:
             "max_position_embeddings": 8192,
             "hidden_act": "silu",
         }
-        read = ModelConfig.from_dict({**config, "tie_word_embeddings": True})
+        read = ModelShape.from_dict({**config, "tie_word_embeddings": True})
         assert (read.head_dim, read.group, read.rope_theta) == (64, 3, 100000.0)
         assert read.tied_embeddings
         assert not read.qk_norm
@@ -209,11 +211,11 @@ class TestCheckpoints:
     )
     def test_models_it_cannot_run_are_refused_by_name(self, change: dict[str, object], named: str) -> None:
         with pytest.raises(EngineError, match=named):
-            ModelConfig.from_dict({"model_type": "llama", **change})
+            refuse_unsupported({"model_type": "llama", **change})
 
     def test_a_folder_without_a_checkpoint_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(EngineError, match=tmp_path.name):
-            EmbeddedEngine.from_pretrained(tmp_path)
+        with pytest.raises(CheckpointError, match=tmp_path.name):
+            EmbeddedEngine.from_pretrained(tmp_path, section())
 
     @pytest.mark.parametrize(
         ("name", "content"),
@@ -229,8 +231,8 @@ class TestCheckpoints:
         folder = make_tiny_checkpoint(tmp_path / "model")
         path = folder / name
         path.write_bytes(path.read_bytes()[:-100] if content is None else content)
-        with pytest.raises(EngineError, match=f"{path} "):
-            EmbeddedEngine.from_pretrained(folder, EmbeddedOptions())
+        with pytest.raises(ActfirstError, match=f"{path} "):
+            EmbeddedEngine.from_pretrained(folder, section())
 
 
 class TestThread:
@@ -240,14 +242,14 @@ class TestThread:
         engine = await make_engine(endless, max_concurrency=1)
         assert isinstance(engine, EmbeddedEngine)
 
-        def broken(*, admit: bool) -> None:
+        def broken(*, admit: bool, version: int) -> None:
             raise MemoryError("no more of it")
 
         pending = [
             asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2000, seed=0))) for _ in range(3)
         ]
         await until(lambda: engine.stats().running == 1)
-        monkeypatch.setattr(engine._loop.runner, "step", broken)
+        monkeypatch.setattr(engine._runner, "step", broken)
         for task in pending:
             with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
                 await task
@@ -265,7 +267,7 @@ class TestThread:
         def broken(weights: object) -> None:
             raise MemoryError("no more of it")
 
-        monkeypatch.setattr(engine._loop.runner, "install", broken)
+        monkeypatch.setattr(engine._runner, "install", broken)
         with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
             await asyncio.wait_for(engine.load_weights(read_weights(endless), 1), 5)
         assert engine.version == 0
@@ -284,7 +286,7 @@ class TestThread:
 
     async def test_closing_leaves_no_thread(self, qwen: Path) -> None:
         before = set(threading.enumerate())
-        engine = EmbeddedEngine.from_pretrained(qwen, EmbeddedOptions(threads=1))
+        engine = EmbeddedEngine.from_pretrained(qwen, section())
         await engine.generate([1], Sampling(max_tokens=2))
         assert set(threading.enumerate()) > before
         await engine.close()

@@ -27,14 +27,14 @@ async def make_engine(fake_ray: FakeRay) -> AsyncIterator[MakeEngine]:
     fleets: list[Fleet] = []
     inner: list[EngineActor] = []
 
-    async def make(folder: Path, *, max_concurrency: int = 32, version: int = 0) -> Fleet:
+    async def make(folder: Path, *, max_concurrency: int = 32) -> Fleet:
         settings = EngineSection(max_concurrency=max_concurrency, dtype="float32", threads=1)
 
         def start() -> InProcess:
-            inner.append(EngineActor(settings, folder, version))
+            inner.append(EngineActor(settings, folder))
             return InProcess(inner[-1])
 
-        fleets.append(Fleet("engine", 1, version, start, max_concurrency))
+        fleets.append(Fleet("engine", 1, start, max_concurrency))
         await fleets[-1].open()
         return fleets[-1]
 
@@ -42,14 +42,13 @@ async def make_engine(fake_ray: FakeRay) -> AsyncIterator[MakeEngine]:
     for fleet in fleets:
         await fleet.close()
     for actor in inner:
-        await actor.close()
+        await actor._engine.close()
 
 
 def inside(fleet: Engine) -> Engine:
     """The only engine of a fleet."""
     assert isinstance(fleet, Fleet)
-    engine = fleet.actors[0].inner._engine
-    assert engine is not None
+    engine: Engine = fleet.actors[0].inner._engine
     return engine
 
 
@@ -61,7 +60,7 @@ class TestFleet(EngineContract):
         self, make_engine: MakeEngine, endless: Path
     ) -> None:
         judge, before, given = Judge(endless), Judge(endless), prompts(4, seed=15)
-        engine = await make_engine(endless, max_concurrency=2, version=3)
+        engine = await make_engine(endless, max_concurrency=2)
         long = Sampling(max_tokens=400, seed=1)
         old = [asyncio.create_task(engine.generate(p, long)) for p in given[:2]]
         await until(lambda: inside(engine).stats().running == 2)  # there, and not only on the way
@@ -73,7 +72,7 @@ class TestFleet(EngineContract):
         after = asyncio.create_task(engine.generate(given[3], Sampling(max_tokens=10, seed=2)))
         for prompt, task in zip(given, old):
             done = await task
-            assert done.version == 3
+            assert done.version == 0
             assert close(done.logprobs, before.logprobs(prompt, done.token_ids), self.tolerance)
         for prompt, task in zip(given[2:], (waiting, after), strict=True):
             done = await task

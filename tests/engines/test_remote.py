@@ -10,8 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from actfirst.config.sections import ServerSection
 from actfirst.engines.base import Sampling
-from actfirst.engines.remote import RemoteEngine, RemoteOptions, client
+from actfirst.engines.remote import RemoteEngine, client
 from actfirst.engines.remote.replicas import Replicas
 from actfirst.errors import EngineError, TeacherError
 from actfirst.records import StopReason
@@ -36,10 +37,12 @@ def serve() -> Iterator[Serve]:
 async def remote() -> AsyncIterator[Open]:
     engines: list[RemoteEngine] = []
 
-    def make(servers: Sequence[ScriptedServer] | Sequence[str], **options: object) -> RemoteEngine:
-        urls = [server if isinstance(server, str) else server.url for server in servers]
-        chosen = RemoteOptions(**{"deadline": 5.0, "retries": 2, **options})  # type: ignore[arg-type]
-        engines.append(RemoteEngine(urls, MODEL, chosen))
+    def make(
+        servers: Sequence[ScriptedServer] | Sequence[str], max_concurrency: int = 256, **options: object
+    ) -> RemoteEngine:
+        urls = tuple(server if isinstance(server, str) else server.url for server in servers)
+        chosen = ServerSection(**{"urls": urls, "deadline": 5.0, "retries": 2, **options})  # type: ignore[arg-type]
+        engines.append(RemoteEngine(chosen, MODEL, max_concurrency))
         return engines[-1]
 
     yield make
@@ -105,9 +108,12 @@ class TestScores:
 
 class TestFailures:
     @pytest.mark.parametrize("failure", ["500", "503", "429", "drop", "no json", "huge", *MALFORMED])
-    async def test_what_may_pass_is_tried_again(self, serve: Serve, remote: Open, failure: str) -> None:
+    async def test_what_may_pass_is_tried_again(
+        self, serve: Serve, remote: Open, failure: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         server = serve()
-        engine = await ready(remote([server], max_answer=200_000), server)
+        monkeypatch.setattr(client, "_MOST_BYTES", 200_000)
+        engine = await ready(remote([server]), server)
         server.script.failures = deque([failure, failure])
         assert await engine.score([3], [4, 5]) == pytest.approx(server.model.logprobs([3, 4, 5]))
         assert server.completions == 3
@@ -149,15 +155,21 @@ class TestFailures:
         assert server.completions == 1
         assert await engine.score([3], [4]) == pytest.approx(server.model.logprobs([3, 4]))
 
-    async def test_a_key_is_sent_and_its_lack_is_named(self, serve: Serve, remote: Open) -> None:
+    async def test_a_key_is_sent_and_its_lack_is_named(
+        self, serve: Serve, remote: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         server = serve(key="open sesame")
-        assert await remote([server], key="open sesame").score([3], [4])
+        monkeypatch.setenv("THE_KEY", "open sesame")
+        assert await remote([server], key="THE_KEY").score([3], [4])
         with pytest.raises(EngineError, match=r"401.*teacher\.server\.key"):
             await remote([server]).score([3], [4])
 
-    async def test_an_answer_that_is_too_large_is_not_kept(self, serve: Serve, remote: Open) -> None:
+    async def test_an_answer_that_is_too_large_is_not_kept(
+        self, serve: Serve, remote: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         server = serve()
-        engine = await ready(remote([server], max_answer=100_000), server)
+        monkeypatch.setattr(client, "_MOST_BYTES", 100_000)
+        engine = await ready(remote([server]), server)
         server.script.always = "huge"
         with pytest.raises(EngineError, match="exceeds 100000 bytes"):
             await engine.score([3], [4])
@@ -230,7 +242,7 @@ class TestRouting:
 
 class TestWhatIsServed:
     async def test_another_model_is_refused_with_what_is_there(self, serve: Serve) -> None:
-        engine = RemoteEngine([serve().url], "another", RemoteOptions(retries=0))
+        engine = RemoteEngine(ServerSection(urls=(serve().url,), retries=0), "another")
         with pytest.raises(TeacherError, match=rf"'another'.*models\.teacher.*{MODEL}"):
             await engine.score([1], [2])
         await engine.close()

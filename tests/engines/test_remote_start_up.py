@@ -11,12 +11,12 @@ from transformers import PreTrainedTokenizerFast
 
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml, resolve
+from actfirst.engines.open import open_teacher
 from actfirst.engines.remote import RemoteEngine, client
 from actfirst.errors import ConfigError, EngineError, TeacherError
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train
-from actfirst.training.parts import open_teacher
-from actfirst.training.served_teacher import prove_served
+from actfirst.training.open import train
+from actfirst.training.proofs import prove_served
 from tests.engines.scripted_server import MODEL, Script, ScriptedServer
 from tests.support.tiny_models import make_tiny_tokenizer
 from tests.support.tiny_run import tiny_config
@@ -40,7 +40,7 @@ def served_by(models: Path, *servers: ScriptedServer, more: tuple[str, ...] = ()
 
 async def prove(models: Path, *servers: ScriptedServer, more: tuple[str, ...] = ()) -> None:
     config = served_by(models, *servers, more=more)
-    teacher = open_teacher(config)
+    teacher = open_teacher(config.teacher, config.models.teacher)
     assert isinstance(teacher, RemoteEngine)
     try:
         await prove_served(config, models / "student", teacher)
@@ -134,7 +134,7 @@ class TestConfiguration:
         overrides = ["teacher.kind=server", "teacher.server.urls=['http://localhost:8000']"]
         config = resolve("pocket", [*overrides, "teacher.server.key=TEACHER_KEY"])
         with pytest.raises(ConfigError, match="export TEACHER_KEY="):
-            open_teacher(config)
+            open_teacher(config.teacher, config.models.teacher)
 
     def test_the_resolved_recipe_keeps_what_was_asked(self, tmp_path: Path) -> None:
         overrides = [
@@ -149,7 +149,7 @@ class TestConfiguration:
     def test_an_engine_that_is_not_installed_is_refused_before_the_run(
         self, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("actfirst.training.start_up.find_spec", lambda name: None)
+        monkeypatch.setattr("actfirst.training.proofs.find_spec", lambda name: None)
         with pytest.raises(ConfigError, match=r'engine\.kind = "vllm".*actfirst\[vllm\]'):
             train(tiny_config(models, "engine.kind=vllm"), tmp_path / "run")
         assert not (tmp_path / "run").exists()

@@ -18,13 +18,14 @@ import httpx2
 import pytest
 
 from actfirst.config.config import Config
+from actfirst.config.sections import ServerSection
 from actfirst.engines.base import Sampling
-from actfirst.engines.remote import RemoteEngine, RemoteOptions, client
+from actfirst.engines.open import open_teacher
+from actfirst.engines.remote import RemoteEngine, client
 from actfirst.errors import EngineError, TeacherError
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train
-from actfirst.training.parts import open_teacher
-from actfirst.training.served_teacher import prove_served
+from actfirst.training.open import train
+from actfirst.training.proofs import prove_served
 from tests.engines.contract import TOLERANCE, Judge, close, prompts
 from tests.support.tiny_run import tiny_config
 
@@ -91,7 +92,7 @@ def _wait(server: Server, log: Path) -> None:
 
 
 async def test_it_scores_and_generates_as_a_forward_pass_does(server: Server) -> None:
-    judge, engine = Judge(server.models / "teacher"), RemoteEngine([server.url], NAME)
+    judge, engine = Judge(server.models / "teacher"), RemoteEngine(ServerSection(urls=(server.url,)), NAME)
     assert (await engine.served()).dialect.name == "prompt_logprobs"
     pairs = list(zip(prompts(6, seed=1), prompts(6, seed=2), strict=True))
     for (prompt, tokens), scores in zip(
@@ -106,7 +107,8 @@ async def test_it_scores_and_generates_as_a_forward_pass_does(server: Server) ->
 
 
 async def test_start_up_accepts_it(server: Server) -> None:
-    teacher = open_teacher(server.config())
+    config = server.config()
+    teacher = open_teacher(config.teacher, config.models.teacher)
     assert isinstance(teacher, RemoteEngine)
     await prove_served(server.config(), server.models / "student", teacher)
     await teacher.close()
@@ -120,7 +122,7 @@ def test_a_run_learns_from_it(server: Server, tmp_path: Path) -> None:
 async def test_when_it_dies_there_is_one_clear_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last test: nothing is left to ask afterwards."""
     monkeypatch.setattr(client, "_FIRST_PAUSE", 0.01)
-    engine = RemoteEngine([server.url], NAME, RemoteOptions(retries=2))
+    engine = RemoteEngine(ServerSection(urls=(server.url,), retries=2), NAME)
     assert await engine.score([1, 2], [3])
     _end(server.process)
     with pytest.raises(EngineError, match=rf"{server.url}.* in 3 attempts"):

@@ -19,12 +19,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=ImportError)
 
+from actfirst.config.sections import VllmSection
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.engines.vllm import VllmEngine, VllmOptions
-from actfirst.errors import EngineDied, EngineError
+from actfirst.engines.embedded import EmbeddedEngine
+from actfirst.engines.vllm import VllmEngine
+from actfirst.errors import CheckpointError, EngineDied, EngineError
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train
+from actfirst.training.open import train
 from tests.engines.contract import (
     MAX_POSITIONS,
     TOLERANCE,
@@ -33,6 +34,7 @@ from tests.engines.contract import (
     MakeEngine,
     close,
     prompts,
+    section,
     until,
 )
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -42,14 +44,17 @@ from tests.support.tiny_run import tiny_config
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
+def vllm_section(**options: object) -> VllmSection:
+    return VllmSection(**{"enforce_eager": True, "kv_cache_gib": 0.1, **options})  # type: ignore[arg-type]
+
+
 @pytest.fixture
 async def make_engine() -> AsyncIterator[MakeEngine]:
     engines: list[VllmEngine] = []
 
     async def make(folder: Path, **options: object) -> VllmEngine:
-        chosen: dict[str, object] = {"max_concurrency": 32, "threads": 1, "enforce_eager": True}
-        chosen |= {"kv_cache_gib": 0.1, **options}
-        engines.append(VllmEngine.from_pretrained(folder, VllmOptions(**chosen)))  # type: ignore[arg-type]
+        own = {key: options.pop(key) for key in list(options) if key in VllmSection.model_fields}
+        engines.append(VllmEngine(folder, section(vllm=vllm_section(**own), **options)))
         return engines[-1]
 
     yield make
@@ -98,7 +103,7 @@ async def test_greedy_outputs_are_those_of_the_embedded_engine(
     make_engine: MakeEngine, checkpoint: Path
 ) -> None:
     vllm = await make_engine(checkpoint)
-    embedded = EmbeddedEngine.from_pretrained(checkpoint, EmbeddedOptions(threads=1))
+    embedded = EmbeddedEngine.from_pretrained(checkpoint, section())
     greedy = Sampling(max_tokens=32, temperature=0.0)
     for prompt in prompts(6, seed=30):
         ours, theirs = await asyncio.gather(embedded.generate(prompt, greedy), vllm.generate(prompt, greedy))
@@ -224,10 +229,11 @@ OPEN = """
 import sys, time
 from pathlib import Path
 import psutil
-from actfirst.engines.vllm import VllmEngine, VllmOptions
+from actfirst.config.sections import EngineSection, VllmSection
+from actfirst.engines.vllm import VllmEngine
 
-options = VllmOptions(process="own", enforce_eager=True, kv_cache_gib=0.1, threads=1)
-engine = VllmEngine.from_pretrained(Path(sys.argv[1]), options)
+own = VllmSection(process="own", enforce_eager=True, kv_cache_gib=0.1)
+engine = VllmEngine(Path(sys.argv[1]), EngineSection(dtype="float32", threads=1, vllm=own))
 print("children", *(child.pid for child in psutil.Process().children(recursive=True)), flush=True)
 time.sleep(600)
 """
@@ -262,15 +268,15 @@ async def test_what_cannot_be_opened_says_why(
 ) -> None:
     import vllm
 
-    with pytest.raises(EngineError, match=r"config\.json"):
-        VllmEngine.from_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        VllmEngine(tmp_path, section())
     with pytest.raises(EngineError, match="tensor parallelism"):
-        VllmEngine.from_pretrained(qwen, VllmOptions(tensor_parallel=2, process="same"))
+        VllmEngine(qwen, section(vllm=VllmSection(tensor_parallel=2, process="same")))
     with pytest.raises(EngineError, match=r"cannot open .*\(99999\) is greater"):
-        VllmEngine.from_pretrained(qwen, VllmOptions(max_model_len=99999, process="same"))
+        VllmEngine(qwen, section(vllm=VllmSection(max_model_len=99999, process="same")))
     monkeypatch.setattr(vllm, "__version__", "0.99.0")
     with pytest.raises(EngineError, match=r"0\.99\.0 is installed, 0\.32 is needed"):
-        VllmEngine.from_pretrained(qwen)
+        VllmEngine(qwen, section())
 
 
 def test_a_run_trains_with_it_as_student_and_teacher(tmp_path: Path) -> None:

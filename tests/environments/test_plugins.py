@@ -29,8 +29,8 @@ from actfirst.records import Mode, TurnContext
 from actfirst.references.build.make import Job, Maker
 from actfirst.references.sources import open_sources
 from actfirst.rollout.collect import RolloutBatch
+from actfirst.rollout.stage import open_stage
 from actfirst.runs.run_folder import read_episodes
-from actfirst.training.parts import open_stage
 from tests.cli.runner import run
 from tests.environments.contract import EnvironmentContract
 from tests.support.collecting import bench
@@ -125,7 +125,7 @@ def test_two_episodes_are_rolled_out_in_worker_processes(tower: Path, tmp_path: 
 
 
 def test_a_model_is_trained_on_it(tower: Path, tmp_path: Path) -> None:
-    from actfirst.training.local import train
+    from actfirst.training.open import train
 
     tiny = [text for text in overrides(tmp_path) if not text.startswith("environment.")]
     more = ["run.updates=1", "rollout.tasks_per_batch=2", "learner.batch_size=2", "pool.kind=inline"]

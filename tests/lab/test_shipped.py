@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.load import resolve
+from actfirst.engines.open import open_engine
 from actfirst.evaluate.protocol import choose_tasks, evaluate
 from actfirst.methods.acting import Guided, ThinkThenAct
 from actfirst.models.folder import resolve_model
+from actfirst.policy.tokens import open_encoder
 from actfirst.records import Episode
-from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
+from actfirst.rollout.stage import open_references, open_stage
 
 CONFIG = resolve("pocket")
 

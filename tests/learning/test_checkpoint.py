@@ -21,9 +21,10 @@ from transformers import AutoTokenizer
 
 from actfirst.errors import CheckpointError
 from actfirst.learning import checkpoint as checkpoints
-from actfirst.learning.checkpoint import latest, latest_valid, load, prune, save
+from actfirst.learning.checkpoint import latest_valid, load, prune, save
 from actfirst.learning.rng import capture_rng, restore_rng
 from actfirst.learning.update import Learner
+from actfirst.runs.manifest import latest
 from tests.learning.making import learning, make_samples, plain_model
 
 OPTIONS = learning(learning_rate=1e-3)

@@ -33,7 +33,7 @@ from tests.learning.making import learning, make_samples
 def test_parameter_counts_of_the_named_models(name: str, all_parameters: int, without_embedding: int) -> None:
     """Embedding: 151,936 x width, twice where the head is a matrix of its own (8B)."""
     shape = NAMED[name]
-    embeddings = 151_936 * shape.hidden * (1 if shape.tied else 2)
+    embeddings = 151_936 * shape.hidden_size * (1 if shape.tied_embeddings else 2)
     assert shape.parameters == all_parameters
     assert shape.parameters - embeddings == without_embedding
 
@@ -158,5 +158,5 @@ def counted(learner: Learner) -> Iterator[dict[int, int]]:
 
 def test_model_shape_without_normed_heads_is_smaller_by_the_norms() -> None:
     shape = NAMED["Qwen3-0.6B"]
-    plain: ModelShape = replace(shape, normed_heads=False)
+    plain: ModelShape = replace(shape, qk_norm=False)
     assert shape.parameters - plain.parameters == 28 * 2 * 128

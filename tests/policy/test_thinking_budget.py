@@ -232,7 +232,8 @@ async def test_on_a_real_engine_the_generated_tokens_have_the_log_probs_of_the_s
 ) -> None:
     from transformers import AutoTokenizer
 
-    from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+    from actfirst.config.sections import EngineSection
+    from actfirst.engines.open import open_engine
     from actfirst.policy.tokens import PromptEncoder
     from tests.support.tiny_models import make_tiny_checkpoint
 
@@ -241,7 +242,7 @@ async def test_on_a_real_engine_the_generated_tokens_have_the_log_probs_of_the_s
     prompt = encoder.encode("You see a cup. Use <think> </think> and <action> </action> tags.")
     inserted = encoder.encode_markup(CLOSING)
     budget = ThinkingBudget(first_stage=6, total=6 + len(inserted) + 5)
-    engine = EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(max_concurrency=2, threads=1))
+    engine = open_engine(EngineSection(max_concurrency=2, threads=1, dtype="float32"), folder)
     try:
         response = await think_then_act(engine, encoder.decode, encoder.encode_markup, prompt, budget, seed=0)
         again = await think_then_act(engine, encoder.decode, encoder.encode_markup, prompt, budget, seed=0)

@@ -12,10 +12,10 @@ import pytest
 
 from actfirst.config.sections import EngineSection, VllmSection
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.open import open_engine
 from actfirst.policy.thinking_budget import ThinkingBudget, think_then_act
-from actfirst.policy.tokens import PromptEncoder
+from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import StopReason
-from actfirst.training.parts import open_encoder, open_engine
 from tests.engines.contract import Judge, close
 from tests.real_model.conftest import KINDS
 

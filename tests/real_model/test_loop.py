@@ -11,7 +11,7 @@ import pytest
 
 from actfirst.config.load import resolve
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train
+from actfirst.training.open import train
 from tests.real_model.conftest import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from actfirst.engines.token_text import TokenText
+from actfirst.models.token_text import TokenText
 from actfirst.policy.parsing import Reached, extract_action, reached_by
 from actfirst.policy.render import render
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
@@ -101,7 +101,7 @@ class TestResponses:
         assert len(ends) == 1
         assert "</action>" in qwen3.decode(ids[: ends[0]])
         assert "</action>" not in qwen3.decode(ids[: ends[0] - 1])
-        assert texts.bytes_of(ids).decode() == "<action>go to café 1</action>\n"
+        assert b"".join(map(texts.piece, ids)).decode() == "<action>go to café 1</action>\n"
 
 
 class TestThinkingBudget:

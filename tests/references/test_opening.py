@@ -18,7 +18,7 @@ from actfirst.errors import ConfigError, EnvironmentFailure, ReferenceStoreError
 from actfirst.references.build.build import Plan, build_store
 from actfirst.references.live import LiveReferences
 from actfirst.references.store import ReferenceStore
-from actfirst.training.parts import open_references, open_stage
+from actfirst.rollout.stage import open_references, open_stage
 
 POCKET = PocketSection(train_tasks=6, eval_tasks=6)
 

@@ -36,7 +36,7 @@ SMALL = (
 # Every run is a process of its own, forked from one that has imported everything.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
-    ["actfirst.training.local", "actfirst.learning.checkpoint", "actfirst.engines.embedded", "transformers"]
+    ["actfirst.training.open", "actfirst.training.local", "actfirst.engines.embedded", "transformers"]
 )
 
 

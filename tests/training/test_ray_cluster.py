@@ -18,8 +18,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from actfirst.runs.run_folder import read_metrics
-from actfirst.training.local import train as train_locally
-from actfirst.training.ray.train import RayRun
+from actfirst.training.open import OpenedRun, open_training
+from actfirst.training.open import train as train_locally
 from actfirst.training.watch import Watcher
 from tests.support.tiny_run import tiny_config
 
@@ -33,7 +33,7 @@ SETTINGS = (
     "environment.turn_limit=6",
     "checkpoint.every=1",
 )
-Disturb = Callable[[RayRun], Awaitable[None]]
+Disturb = Callable[[OpenedRun], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +55,23 @@ def two_nodes() -> Iterator[Cluster]:
     cluster.shutdown()
 
 
-async def reached(run: RayRun, version: int) -> None:
+async def reached(run: OpenedRun, version: int) -> None:
     while run.learner is None or run.learner.version < version:  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.05)
 
 
-def train(models: Path, folder: Path, *settings: str, disturb: Disturb | None = None) -> RayRun:
+def train(models: Path, folder: Path, *settings: str, disturb: Disturb | None = None) -> OpenedRun:
     """Train a tiny student, with something happening meanwhile; the run as it was at the end."""
-    run = RayRun(tiny_config(models, *SETTINGS, *settings), folder, Watcher())
+    config = tiny_config(models, *SETTINGS, *settings)
 
-    async def both() -> None:
-        disturbing = asyncio.ensure_future(disturb(run) if disturb else asyncio.sleep(0))
-        await run.train(resume=False)
-        await disturbing
+    async def both() -> OpenedRun:
+        async with open_training(config, folder, resume=False, watcher=Watcher()) as run:
+            disturbing = asyncio.ensure_future(disturb(run) if disturb else asyncio.sleep(0))
+            await run.train()
+            await disturbing
+            return run
 
-    asyncio.run(both())
-    return run
+    return asyncio.run(both())
 
 
 def assert_whole(folder: Path, updates: int) -> list[dict[str, Any]]:
@@ -104,14 +105,12 @@ def test_a_run_on_ray_is_the_run_of_one_process(two_nodes: Cluster, models: Path
 def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(
     two_nodes: Cluster, models: Path, tmp_path: Path
 ) -> None:
-    async def disturb(run: RayRun) -> None:
+    async def disturb(run: OpenedRun) -> None:
         await reached(run, 1)
-        assert run.engines is not None
-        assert run.pool is not None
-        ray.kill(run.engines.actors[0])
+        ray.kill(run.engine.actors[0])
         await reached(run, 2)
-        ray.kill(run.teachers.actors[0])  # type: ignore[union-attr]
-        ray.kill(run.pool.actors[0])
+        ray.kill(run.teacher.actors[0])  # type: ignore[union-attr]
+        ray.kill(run.found.stage.pool.actors[0])
 
     run = train(
         models,
@@ -124,9 +123,7 @@ def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(
     )
     lines = assert_whole(tmp_path / "run", 4)
     assert run.lost_learners == 0
-    assert run.engines is not None
-    assert run.pool is not None
-    assert run.engines.replaced == run.teachers.replaced == run.pool.replaced == 1  # type: ignore[union-attr]
+    assert run.engine.replaced == run.teacher.replaced == run.found.stage.pool.replaced == 1  # type: ignore[union-attr]
     assert all(line["extra"]["micro_batches"] == 2 for line in lines)  # one for each rank
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     assert (newest / "training" / "shards").is_dir()
@@ -136,15 +133,14 @@ def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(
 def test_a_lost_learner_takes_the_run_back_to_its_last_checkpoint(
     two_nodes: Cluster, models: Path, tmp_path: Path
 ) -> None:
-    async def disturb(run: RayRun) -> None:
+    async def disturb(run: OpenedRun) -> None:
         await reached(run, 3)
         assert run.learner is not None
         lost = run.learner
         ray.kill(lost.actors[1])
         while run.learner is lost or run.learner.version == 0:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        assert run.engines is not None
-        ray.kill(run.engines.actors[0])  # its replacement needs weights that the new learner published
+        ray.kill(run.engine.actors[0])  # its replacement needs weights that the new learner published
 
     run = train(
         models,
@@ -156,8 +152,7 @@ def test_a_lost_learner_takes_the_run_back_to_its_last_checkpoint(
     )
     assert_whole(tmp_path / "run", 6)
     assert run.lost_learners == 1
-    assert run.engines is not None
-    assert run.engines.replaced == 1
+    assert run.engine.replaced == 1
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "going on from the last checkpoint" in log
     assert "started at update 2 of 6" in log or "started at update 4 of 6" in log
@@ -166,7 +161,7 @@ def test_a_lost_learner_takes_the_run_back_to_its_last_checkpoint(
 def test_a_lost_node_only_delays_a_run(two_nodes: Cluster, models: Path, tmp_path: Path) -> None:
     lost_node = two_nodes.worker_nodes.copy().pop()
 
-    async def disturb(run: RayRun) -> None:
+    async def disturb(run: OpenedRun) -> None:
         await reached(run, 1)
         await asyncio.to_thread(two_nodes.remove_node, lost_node, allow_graceful=False)
 
@@ -180,17 +175,16 @@ def test_a_lost_node_only_delays_a_run(two_nodes: Cluster, models: Path, tmp_pat
         disturb=disturb,
     )
     assert_whole(tmp_path / "run", 4)
-    replaced = (run.engines, run.teachers, run.pool)
+    replaced = (run.engine, run.teacher, run.found.stage.pool)
     assert sum(part.replaced for part in replaced) + run.lost_learners >= 1  # type: ignore[union-attr]
 
 
 def test_weights_by_broadcast_also_when_a_receiver_is_lost(
     two_nodes: Cluster, models: Path, tmp_path: Path
 ) -> None:
-    async def disturb(run: RayRun) -> None:
+    async def disturb(run: OpenedRun) -> None:
         await reached(run, 2)
-        assert run.engines is not None
-        ray.kill(run.engines.actors[0])
+        ray.kill(run.engine.actors[0])
 
     run = train(
         models,
@@ -201,9 +195,8 @@ def test_weights_by_broadcast_also_when_a_receiver_is_lost(
         disturb=disturb,
     )
     assert_whole(tmp_path / "run", 5)
-    assert run.engines is not None
-    assert run.engines.replaced == 1
-    assert run.engines.version == 5
+    assert run.engine.replaced == 1
+    assert run.engine.version == 5
     assert run.learner is not None
     assert run.learner.broadcasts >= 2  # before the loss
     assert run.learner.broadcasts + run.learner.fallbacks >= 4  # with no engine up there is nobody to send to

@@ -28,7 +28,7 @@ WEIGHTS = {"w": torch.zeros(2)}
 
 @pytest.fixture
 async def fleet(fake_ray: FakeRay) -> AsyncIterator[Fleet]:
-    made = Fleet("engine", 2, 0, FakeEngine)
+    made = Fleet("engine", 2, FakeEngine)
     await made.open()
     await settled()
     yield made
@@ -99,7 +99,7 @@ async def test_prompts_that_begin_otherwise_are_spread(fleet: Fleet) -> None:
 
 
 async def test_an_engine_that_does_not_answer_in_time_is_replaced(fake_ray: FakeRay) -> None:
-    fleet = Fleet("engine", 1, 0, FakeEngine, request_seconds=0.05)
+    fleet = Fleet("engine", 1, FakeEngine, request_seconds=0.05)
     await fleet.open()
     FakeEngine.made[0].gate.clear()
     assert await asyncio.wait_for(ask(fleet), 5) == 1
@@ -132,7 +132,7 @@ async def test_counters_of_a_lost_engine_are_not_forgotten(fleet: Fleet) -> None
 
 
 async def test_without_any_engine_a_request_waits_for_the_next_one(fake_ray: FakeRay) -> None:
-    fleet = Fleet("engine", 1, 0, FakeEngine)
+    fleet = Fleet("engine", 1, FakeEngine)
     await fleet.open()
     FakeEngine.made[0].die()
     assert await ask(fleet) == 1
@@ -145,7 +145,7 @@ async def test_a_request_that_kills_every_engine_is_given_up(fake_ray: FakeRay) 
             self.die()
             await asyncio.sleep(1)
 
-    fleet = Fleet("engine", 1, 0, Mortal)
+    fleet = Fleet("engine", 1, Mortal)
     await fleet.open()
     with pytest.raises(EngineError, match="a request lost 4 engines"):
         await ask(fleet)
@@ -169,7 +169,7 @@ async def test_an_engine_that_dies_of_new_weights_is_replaced(fake_ray: FakeRay)
                 raise EngineDied("the engine died of MemoryError")
             return await super().on_install(version, swap)
 
-    fleet = Fleet("engine", 1, 0, Delicate)
+    fleet = Fleet("engine", 1, Delicate)
     await fleet.open()
     await fleet.load_weights(WEIGHTS, 1)
     await until(lambda: fleet.replaced == 1)
@@ -182,7 +182,7 @@ async def test_weights_that_every_engine_dies_of_end_the_fleet(fake_ray: FakeRay
         async def on_install(self, version: int, swap: int) -> EngineStats:
             raise EngineDied("the engine died of MemoryError")
 
-    fleet = Fleet("engine", 1, 0, Doomed)
+    fleet = Fleet("engine", 1, Doomed)
     await fleet.open()
     await fleet.load_weights(WEIGHTS, 1)
     await until(lambda: fleet.replaced == 1)
@@ -202,7 +202,7 @@ async def test_an_engine_that_cannot_start_fails_the_fleet(fake_ray: FakeRay) ->
         async def on_start(self) -> None:
             raise EngineError("no memory")
 
-    fleet = Fleet("engine", 1, 0, Broken)
+    fleet = Fleet("engine", 1, Broken)
     with pytest.raises(EngineError, match="engine could not be started: no memory"):
         await fleet.open()
     await fleet.close()
@@ -255,7 +255,7 @@ async def test_weights_that_change_while_an_engine_starts_reach_it_too(fake_ray:
                 await asyncio.sleep(0.02)
             self.fetched = version
 
-    fleet = Fleet("engine", 2, 0, Slow)
+    fleet = Fleet("engine", 2, Slow)
     await fleet.open()
     await fleet.load_weights(WEIGHTS, 1)
     await asyncio.sleep(0.03)  # the second engine is taking version 1
@@ -317,7 +317,7 @@ async def test_weights_that_went_with_their_owner_are_put_again(fake_ray: FakeRa
 
 
 async def test_what_is_pending_when_the_fleet_is_closed_fails(fake_ray: FakeRay) -> None:
-    fleet = Fleet("engine", 1, 0, FakeEngine)
+    fleet = Fleet("engine", 1, FakeEngine)
     await fleet.open()
     FakeEngine.made[0].gate.clear()
     asked = ask(fleet)

@@ -78,12 +78,12 @@ def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]
         return made[-1]
 
     config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}", *settings])
-    return RayLearner(config, Path("checkpoints"), start), made
+    return RayLearner(Path("student"), config, Path("checkpoints"), start), made
 
 
 async def test_an_update_is_made_by_all_ranks_and_counted_once(fake_ray: FakeRay) -> None:
     learner, ranks = make_learner(2)
-    await learner.open(Path("student"), None)
+    await learner.open(None)
     assert await learner.update([]) == STATS
     assert (learner.version, [rank.version for rank in ranks]) == (1, [1, 1])
 
@@ -171,7 +171,7 @@ class Versioned:
 
 async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_announced() -> None:
     """Whatever the order in which Ray starts the calls."""
-    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"), 0)
+    engine, actor = Versioned(), EngineActor(EngineSection(), Path("model"))
     actor._engine = engine  # type: ignore[assignment]
     await actor.fetch([], 7)
     await actor.fetch([], 8)
@@ -193,7 +193,7 @@ async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: Fak
     weights = learner.weights()
     for rank in ranks:
         rank.version = 7
-    (delivered,) = await weights.deliver_late([engine := FakeEngine()], 6)  # type: ignore[attr-defined]
+    (delivered,) = await weights.deliver_late([engine := FakeEngine()])  # type: ignore[attr-defined]
     assert delivered == engine.fetched == 7
 
 
@@ -287,7 +287,7 @@ def test_a_broadcast_reaches_every_member() -> None:
     address, got = free_address("127.0.0.1"), {}
 
     def receive(rank: int) -> None:
-        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights), "float32")
+        got[rank] = WeightGroup(address, rank, 3, "cpu").receive(entries(weights.items()), "float32")
 
     receivers = [threading.Thread(target=receive, args=(rank,)) for rank in (1, 2)]
     for thread in receivers:

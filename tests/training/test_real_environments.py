@@ -28,7 +28,7 @@ from actfirst.references.build.build import Plan, build_store
 from actfirst.references.store import ReferenceStore
 from actfirst.rollout.task_order import TaskOrder
 from actfirst.runs.run_folder import read_episodes, read_metrics
-from actfirst.training.local import train
+from actfirst.training.open import train
 from tests.environments import published
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -18,7 +18,7 @@ from actfirst.errors import (
     TeacherError,
 )
 from actfirst.runs.run_folder import read_episodes, read_metrics, saved_config
-from actfirst.training.local import train
+from actfirst.training.open import train
 from tests.support.tiny_run import tiny_config
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from actfirst.config.sections import ReferencesSection
     from actfirst.records import Task
     from actfirst.references.base import References
-    from actfirst.training.parts import Stage
+    from actfirst.rollout.stage import Stage
 
 
 def play(
@@ -48,8 +48,8 @@ def play(
     from rich.console import Console
 
     from actfirst.config.load import resolve
+    from actfirst.rollout.stage import open_stage
     from actfirst.terminal.play import find_task, play_by_hand
-    from actfirst.training.parts import open_stage
 
     config = resolve(recipe, overrides or [])
     stage, console = open_stage(config.environment, config.pool), Console(highlight=False)
@@ -72,10 +72,11 @@ def play(
 async def _watch(
     console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Strategy
 ) -> None:
+    from actfirst.engines.open import open_engine
     from actfirst.models.folder import find_model
+    from actfirst.policy.tokens import open_encoder
     from actfirst.rollout.play import EpisodeKey
     from actfirst.terminal.narrate import Narrated, show_end
-    from actfirst.training.parts import open_encoder, open_engine
 
     acting, folder = act.acting, find_model(model, "--model")
     engine = open_engine(config.engine, folder)
@@ -93,7 +94,7 @@ def _references(stage: Stage, settings: ReferencesSection) -> References:
     """The references of a world, or none where it has none."""
     from actfirst.errors import ConfigError
     from actfirst.references.base import NoReferences
-    from actfirst.training.parts import open_references
+    from actfirst.rollout.stage import open_references
 
     try:
         return open_references(stage, settings)

@@ -27,18 +27,12 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 
     async def play(told: Callable[[int, int, str], None]) -> None:
-        from actfirst.training.parts import open_encoder, open_engine, open_stage
+        from actfirst.evaluate.model import open_player
 
-        stage, section = open_stage(config.environment, config.pool), config.evaluation
-        engine = open_engine(config.engine, folder)
-        try:
-            policy = stage.policy(engine, open_encoder(folder), section.generation)
-            player = stage.player(policy, config.pool.retries)
-            rollouts = TeacherRollouts(player, name, count, config.run.seed, path, section.batch_tasks)
+        async with open_player(config, folder) as (_, player):
+            at_once = config.evaluation.batch_tasks
+            rollouts = TeacherRollouts(player, name, count, config.run.seed, path, at_once)
             await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
-        finally:
-            await engine.close()
-            await stage.pool.close()
 
     with progress("rollouts") as told:
         asyncio.run(play(told))

@@ -55,7 +55,7 @@ def train(
     from rich.console import Console
 
     from actfirst.terminal.panel import choose_watcher
-    from actfirst.training.choose import train as train_there
+    from actfirst.training.open import train as train_there
 
     print_note(f"run folder: {folder}")
     try:

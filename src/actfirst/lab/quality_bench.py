@@ -9,15 +9,16 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 from actfirst.config.config import Config
 from actfirst.errors import ConfigError
+from actfirst.evaluate.model import open_player
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import play_all, summarise
 from actfirst.methods.strategies import Strategy
-from actfirst.training.parts import open_encoder, open_engine, open_references, open_stage
 
 Told = Callable[[str, int, int], None]
 """Told what is being played, the trajectories so far, and all of them."""
@@ -61,24 +62,18 @@ def measure(
 async def _one(
     config: Config, checkpoint: FrozenCheckpoint, strategy: Strategy, workload: Workload, told: Told
 ) -> dict[str, object]:
-    stage = open_stage(config.environment, config.pool)
-    engine = open_engine(config.engine, checkpoint.model)
-    try:
+    numbers = count(1)
+    limits = config.rollout.generation
+    async with open_player(config, checkpoint.model, limits, references=True) as (stage, player):
         tasks = draw_tasks(stage.world.tasks("train"), workload.tasks, workload.seed)
-        policy = stage.policy(engine, open_encoder(checkpoint.model), config.rollout.generation)
-        count = 0
-
-        def one_more() -> None:
-            nonlocal count
-            count += 1
-            told(f"{strategy} from {checkpoint.name}", count, len(tasks))
-
-        player = stage.player(policy, config.pool.retries, open_references(stage, config.references))
-        at_once = config.evaluation.batch_tasks
-        played = await play_all(player, strategy.acting, tasks, workload.seed, at_once, one_more)
-    finally:
-        await engine.close()
-        await stage.pool.close()
+        played = await play_all(
+            player,
+            strategy.acting,
+            tasks,
+            workload.seed,
+            config.evaluation.batch_tasks,
+            lambda: told(f"{strategy} from {checkpoint.name}", next(numbers), len(tasks)),
+        )
     return {
         "checkpoint": checkpoint.name,
         "update": checkpoint.update,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from actfirst import __version__
+from actfirst.environments.installed import installed_version
 from actfirst.errors import ConfigError, RunFolderError
-from actfirst.installed import installed_version
 from actfirst.runs import files
 from actfirst.runs.record import read_object
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import json
-import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +33,16 @@ from actfirst.learning.rng import capture_rng
 from actfirst.learning.samples import load_samples, save_samples
 from actfirst.learning.update import Learner, LearnerState
 from actfirst.records import TurnSample
-from actfirst.runs.manifest import is_complete, seal, sync_folder, verify
+from actfirst.runs.manifest import (
+    complete_steps,
+    seal,
+    step_name,
+    step_of,
+    steps,
+    sync_folder,
+    verify,
+)
 
-_STEP = re.compile(r"step-(\d{6,})")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 OPTIMIZER, SHARDS = "optimizer.safetensors", "shards"
 _WEIGHTS, _ADAPTERS = "model.safetensors", "adapters.safetensors"
@@ -159,10 +165,6 @@ def write_training(
     (training / "state.json").write_text(text, encoding="utf-8")
 
 
-def step_name(version: int) -> str:
-    return f"step-{version:06d}"
-
-
 def unfinished_name(version: int) -> str:
     """The name under which a checkpoint is written."""
     return f".writing-{step_name(version)}"
@@ -170,30 +172,25 @@ def unfinished_name(version: int) -> str:
 
 def load(path: Path) -> Checkpoint:
     """Verify a checkpoint against its manifest and load it; CheckpointError names the file that is broken."""
-    name = _STEP.fullmatch(path.name)
-    if name is None or not path.is_dir():
+    step = step_of(path)
+    if step is None:
         raise CheckpointError(f"{path} is not a checkpoint: expected a folder named step-000012 or the like")
     verify(path)
     training = path / "training"
     state = json.loads((training / "state.json").read_text(encoding="utf-8"))
     return Checkpoint(
         path=path,
-        step=int(name[1]),
+        step=step,
         samples=load_samples(training / "samples.npz"),
         trainer_state=state["trainer"],
         rng=json.loads((training / "rng.json").read_text(encoding="utf-8")),
     )
 
 
-def latest(folder: Path) -> Path | None:
-    """The newest complete checkpoint, by names and sizes. Leftovers of killed writes do not count."""
-    return next((path for path in _steps(folder) if is_complete(path)), None)
-
-
 def latest_valid(folder: Path) -> Latest:
     """The newest checkpoint that loads; `rejected` says why newer ones were passed over."""
     rejected: list[str] = []
-    for path in _steps(folder):
+    for path in steps(folder):
         try:
             return Latest(load(path), tuple(rejected))
         except CheckpointError as error:
@@ -205,16 +202,8 @@ def prune(folder: Path, keep: int) -> None:
     """Remove all complete checkpoints but the newest `keep`."""
     if keep < 1:
         raise ValueError("keep must be at least 1")
-    for path in [path for path in _steps(folder) if is_complete(path)][keep:]:
+    for path in complete_steps(folder)[keep:]:
         shutil.rmtree(_set_aside(path))
-
-
-def _steps(folder: Path) -> list[Path]:
-    """Folders with a checkpoint's name, newest first."""
-    if not folder.is_dir():
-        return []
-    found = [(int(name[1]), path) for path in folder.iterdir() if (name := _STEP.fullmatch(path.name))]
-    return [path for _, path in sorted(found, reverse=True) if path.is_dir()]
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

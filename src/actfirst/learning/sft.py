@@ -133,22 +133,6 @@ def fine_tune(
     return SftResult(tuple(losses), tokens, seconds)
 
 
-@torch.inference_mode()
-def mean_loss(
-    model: PreTrainedModel, examples: Sequence[Example], settings: SftSettings
-) -> tuple[float, float]:
-    """Loss per response token, and the share of response tokens that are the most likely ones."""
-    model.eval()
-    total = right = count = 0.0
-    for group in micro_batches(examples, settings.token_budget):
-        batch = _collate(group, 0.0)
-        logits_NV = _logits(model, batch, settings)
-        total += float(F.cross_entropy(logits_NV, batch.targets_N, reduction="sum"))
-        right += float((logits_NV.argmax(-1) == batch.targets_N).sum())
-        count += len(batch.targets_N)
-    return total / count, right / count
-
-
 def micro_batches(examples: Sequence[Example], token_budget: int) -> Iterator[list[Example]]:
     """Groups of similar length whose padded size is within the budget (a single longer example goes alone)."""
     group: list[Example] = []

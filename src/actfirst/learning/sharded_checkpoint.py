@@ -21,7 +21,6 @@ from actfirst.errors import CheckpointError
 from actfirst.learning.checkpoint import (
     SHARDS,
     Checkpoint,
-    step_name,
     unfinished_name,
     write_model,
     write_training,
@@ -29,6 +28,7 @@ from actfirst.learning.checkpoint import (
 )
 from actfirst.learning.sharded import ShardedLearner
 from actfirst.records import TurnSample
+from actfirst.runs.manifest import step_name
 
 
 def save_sharded(

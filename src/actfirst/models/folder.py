@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
 from actfirst.runs.run import open_run
@@ -41,3 +43,30 @@ def recipe_of(name: str) -> Path | None:
     """The recipe of a run, if `name` is a run folder."""
     path = Path(name).expanduser() / CONFIG
     return path if path.is_file() else None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a model."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
+    return read_json(folder / "config.json")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """One of a model's JSON files; empty when there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} holds no JSON object; copy the checkpoint again")
+    return content
+
+
+def quiet_libraries() -> None:
+    """No progress bars of transformers in between: what a command shows is its own business."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()

@@ -1,7 +1,7 @@
 """An estimate of the memory that each part of a run takes, from shapes and settings alone.
 
 The formula stands in docs/scaling.md. The bytes of activations were counted on the real forward pass (what autograd
-saves, tests/training/test_footprint.py); allocators and kernels take a little more than is counted here.
+saves, tests/models/test_footprint.py); allocators and kernels take a little more than is counted here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ GPU_BYTES = 80e9
 """Memory of a GPU where nothing else is known: that of the paper's A100."""
 
 _BYTES = {"float32": 4, "bfloat16": 2}
-# The learner makes logits for so many (token, vocabulary entry) pairs at a time.
 LOGITS_AT_ONCE = 1 << 25
+"""The learner makes logits for so many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
+
 # Of each: logits as computed, in float32, their gradient, and the gradient as computed.
 _LOGIT_BYTES = {"float32": 12, "bfloat16": 12}
 
@@ -33,8 +34,8 @@ class SavedBytes:
 
     def of(self, shape: ModelShape) -> float:
         return (
-            self.hidden * shape.hidden
-            + self.intermediate * shape.intermediate
+            self.hidden * shape.hidden_size
+            + self.intermediate * shape.intermediate_size
             + self.queries * shape.queries
             + self.keys * shape.keys
         )
@@ -75,7 +76,7 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
     settings, ranks = config.learner, config.runtime.learners
     trained = _trained(shape, settings.adapter_rank)
     saved, tokens = SAVED[settings.precision].of(shape), settings.token_budget
-    kept = RESIDUAL * shape.hidden * shape.layers + saved if settings.activation_checkpointing else None
+    kept = RESIDUAL * shape.hidden_size * shape.layers + saved if settings.activation_checkpointing else None
     return Footprint(
         "learner rank",
         name,
@@ -95,8 +96,8 @@ def _trained(shape: ModelShape, rank: int) -> int:
     """Parameters with gradients: all, or two thin matrices beside each projection."""
     if not rank:
         return shape.parameters
-    ends = 2 * (shape.hidden + shape.queries) + 2 * (shape.hidden + shape.keys)
-    return shape.layers * rank * (ends + 3 * (shape.hidden + shape.intermediate))
+    ends = 2 * (shape.hidden_size + shape.queries) + 2 * (shape.hidden_size + shape.keys)
+    return shape.layers * rank * (ends + 3 * (shape.hidden_size + shape.intermediate_size))
 
 
 def _gathered(shape: ModelShape, precision: str, ranks: int, *, trains_all: bool) -> float:

@@ -1,4 +1,4 @@
-"""The shape of a model from its config.json, or from its name where it is one that the paper's recipes name.
+"""The shape of a decoder from its config.json, or from its name where it is one that the paper's recipes name.
 
 Only numbers: nothing is downloaded and no weights are read. The shapes of the named models are those that their
 config.json states.
@@ -6,47 +6,76 @@ config.json states.
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from actfirst.errors import ConfigError
-from actfirst.models.folder import resolve_model
+from actfirst.errors import CheckpointError, ConfigError
+from actfirst.models.folder import read_config, resolve_model
+
+HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What counts for memory. `tied`: embedding and head are one matrix. `normed_heads`: Qwen3 has, Llama has not."""
+    """A Qwen3 or Llama decoder; `qk_norm` is what tells them apart. `tied_embeddings`: the head is the embedding."""
 
-    vocabulary: int
-    hidden: int
-    intermediate: int
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
     layers: int
     heads: int
     kv_heads: int
-    head_size: int
-    tied: bool
-    normed_heads: bool = True
+    head_dim: int
+    tied_embeddings: bool
+    qk_norm: bool = True
+    norm_eps: float = 1e-6
+    rope_theta: float = 1e6
+    max_positions: int = 40_960
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any]) -> ModelShape:
+        """From the contents of a `config.json` (or `to_dict()` of a transformers config)."""
+        rope = config.get("rope_parameters") or {}
+        heads = int(config["num_attention_heads"])
+        return cls(
+            vocab_size=int(config["vocab_size"]),
+            hidden_size=int(config["hidden_size"]),
+            intermediate_size=int(config["intermediate_size"]),
+            layers=int(config["num_hidden_layers"]),
+            heads=heads,
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+            tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+            qk_norm=config["model_type"] == "qwen3",
+            norm_eps=float(config["rms_norm_eps"]),
+            rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0),
+            max_positions=int(config["max_position_embeddings"]),
+        )
+
+    @property
+    def group(self) -> int:
+        """Query heads for each key-value head."""
+        return self.heads // self.kv_heads
 
     @property
     def queries(self) -> int:
-        return self.heads * self.head_size
+        return self.heads * self.head_dim
 
     @property
     def keys(self) -> int:
-        return self.kv_heads * self.head_size
+        return self.kv_heads * self.head_dim
 
     @property
     def layer_parameters(self) -> int:
-        attention = self.hidden * (2 * self.queries + 2 * self.keys)
-        norms = 2 * self.hidden + (2 * self.head_size if self.normed_heads else 0)
-        return attention + 3 * self.hidden * self.intermediate + norms
+        return sum(map(math.prod, self._layer().values()))
 
     @property
     def outer_parameters(self) -> int:
         """Embedding, head and final norm."""
-        return self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
+        return self.vocab_size * self.hidden_size * (1 if self.tied_embeddings else 2) + self.hidden_size
 
     @property
     def parameters(self) -> int:
@@ -56,13 +85,49 @@ class ModelShape:
     def kv_values_per_token(self) -> int:
         return 2 * self.layers * self.keys
 
+    def tensors(self) -> dict[str, tuple[int, ...]]:
+        """The tensors of the model's state dict. The head is among them also where embeddings are tied."""
+        layer = self._layer()
+        return {
+            "model.embed_tokens.weight": (self.vocab_size, self.hidden_size),
+            HEAD: (self.vocab_size, self.hidden_size),
+            "model.norm.weight": (self.hidden_size,),
+            **{f"model.layers.{i}.{name}.weight": layer[name] for i in range(self.layers) for name in layer},
+        }
+
+    def _layer(self) -> dict[str, tuple[int, ...]]:
+        norms = {"self_attn.q_norm": (self.head_dim,), "self_attn.k_norm": (self.head_dim,)}
+        return {
+            "input_layernorm": (self.hidden_size,),
+            "post_attention_layernorm": (self.hidden_size,),
+            "self_attn.q_proj": (self.queries, self.hidden_size),
+            "self_attn.k_proj": (self.keys, self.hidden_size),
+            "self_attn.v_proj": (self.keys, self.hidden_size),
+            "self_attn.o_proj": (self.hidden_size, self.queries),
+            "mlp.gate_proj": (self.intermediate_size, self.hidden_size),
+            "mlp.up_proj": (self.intermediate_size, self.hidden_size),
+            "mlp.down_proj": (self.hidden_size, self.intermediate_size),
+            **(norms if self.qk_norm else {}),
+        }
+
 
 NAMED: dict[str, ModelShape] = {
-    "Qwen3-0.6B": ModelShape(151_936, 1024, 3072, 28, 16, 8, 128, tied=True),
-    "Qwen3-1.7B": ModelShape(151_936, 2048, 6144, 28, 16, 8, 128, tied=True),
-    "Qwen3-4B": ModelShape(151_936, 2560, 9728, 36, 32, 8, 128, tied=True),
-    "Qwen3-8B": ModelShape(151_936, 4096, 12_288, 36, 32, 8, 128, tied=False),
+    "Qwen3-0.6B": ModelShape(151_936, 1024, 3072, 28, 16, 8, 128, tied_embeddings=True),
+    "Qwen3-1.7B": ModelShape(151_936, 2048, 6144, 28, 16, 8, 128, tied_embeddings=True),
+    "Qwen3-4B": ModelShape(151_936, 2560, 9728, 36, 32, 8, 128, tied_embeddings=True),
+    "Qwen3-8B": ModelShape(151_936, 4096, 12_288, 36, 32, 8, 128, tied_embeddings=False),
 }
+
+
+def read_shape(folder: Path) -> ModelShape:
+    """The shape that a folder's config.json states."""
+    config = read_config(folder)
+    try:
+        return ModelShape.from_dict(config)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise CheckpointError(
+            f"{folder / 'config.json'} does not describe a model: {type(error).__name__}: {error}; copy it again"
+        ) from error
 
 
 def shape_of(model: str) -> tuple[str, ModelShape] | None:
@@ -72,26 +137,7 @@ def shape_of(model: str) -> tuple[str, ModelShape] | None:
     except ConfigError:
         named = [name for name in NAMED if model.lower().endswith(name.lower())]
         return (named[0], NAMED[named[0]]) if named else None
-    return _short(model, folder), _read(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-
-
-def _short(model: str, folder: Path) -> str:
-    return model if model.startswith("pocket:") else folder.name
-
-
-def _read(config: Mapping[str, object]) -> ModelShape:
-    def number(key: str, otherwise: int = 0) -> int:
-        return int(str(config.get(key) or otherwise))
-
-    hidden, heads = number("hidden_size"), number("num_attention_heads")
-    return ModelShape(
-        vocabulary=number("vocab_size"),
-        hidden=hidden,
-        intermediate=number("intermediate_size"),
-        layers=number("num_hidden_layers"),
-        heads=heads,
-        kv_heads=number("num_key_value_heads", heads),
-        head_size=number("head_dim", hidden // max(1, heads)),
-        tied=bool(config.get("tie_word_embeddings", False)),
-        normed_heads=config.get("model_type") == "qwen3",
-    )
+    try:
+        return model if model.startswith("pocket:") else folder.name, read_shape(folder)
+    except CheckpointError:
+        return None

@@ -11,7 +11,7 @@ Special tokens are read in what the chat template adds and nowhere else: an obse
 `<|im_end|>` is plain text and cannot end the message. Added tokens that are not special (Qwen3's `<think>`)
 are read everywhere, as the tokenizer defines them; the paper's templates mention them on purpose.
 
-This module does not load tokenizers and does not decide what a prompt holds. An encoder serves one thread.
+This module does not decide what a prompt holds. An encoder serves one thread.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actfirst.environments.registry import built_in_kinds
@@ -218,6 +219,15 @@ class PromptEncoder:
             if pieces != self._tokenise(message):
                 return False
         return True
+
+
+def open_encoder(model: Path) -> PromptEncoder:
+    """The encoder of a model's folder."""
+    from transformers import AutoTokenizer
+
+    if not (model / "tokenizer.json").is_file():
+        raise ConfigError(f"{model} has no tokenizer.json: copy the model's tokenizer files there")
+    return PromptEncoder(AutoTokenizer.from_pretrained(str(model)))
 
 
 def _private_copy(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:

@@ -1,6 +1,6 @@
-"""Folders that are complete or not there: a manifest of sizes and hashes, written last, and atomic renames.
+"""Checkpoint folders that are complete or not there: a manifest of sizes and hashes, written last.
 
-It knows files only, not what is in them.
+It knows names and files only, not what is in them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,35 @@ from actfirst.errors import CheckpointError
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
+_STEP = re.compile(r"step-(\d{6,})")
+
+
+def step_name(version: int) -> str:
+    return f"step-{version:06d}"
+
+
+def step_of(path: Path) -> int | None:
+    """The update after which a checkpoint was written, by its name; None if it is no checkpoint's."""
+    name = _STEP.fullmatch(path.name)
+    return int(name[1]) if name is not None and path.is_dir() else None
+
+
+def steps(folder: Path) -> list[Path]:
+    """The checkpoints in a folder by their names, newest first. Leftovers of killed writes have other names."""
+    if not folder.is_dir():
+        return []
+    found = [(step, path) for path in folder.iterdir() if (step := step_of(path)) is not None]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def complete_steps(folder: Path) -> list[Path]:
+    """Those that are complete, by names and sizes."""
+    return [path for path in steps(folder) if is_complete(path)]
+
+
+def latest(folder: Path) -> Path | None:
+    """The newest complete checkpoint."""
+    return next(filter(is_complete, steps(folder)), None)
 
 
 def seal(folder: Path) -> None:

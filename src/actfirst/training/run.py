@@ -42,6 +42,7 @@ from actfirst.training.watch import Watcher
 if TYPE_CHECKING:
     import torch
 
+    from actfirst.learning.checkpoint import Checkpoint
 
 _BARREN_BATCHES = 3
 
@@ -52,6 +53,10 @@ class TrainingLearner(Protocol):
     @property
     def version(self) -> int: ...
 
+    async def open(self, checkpoint: Checkpoint | None) -> None:
+        """Continue from a checkpoint, if there is one."""
+        ...
+
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
 
     def weights(self) -> Mapping[str, torch.Tensor]: ...
@@ -59,6 +64,8 @@ class TrainingLearner(Protocol):
     async def save(
         self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
     ) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,6 @@ class Training:
     watcher: Watcher
     sinks: Sequence[Sink]
     prove: Callable[[], Awaitable[None]]
-    shut_down: Callable[[], Awaitable[None]]
     history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
 
@@ -221,7 +227,7 @@ class Training:
             for sink in self.sinks:
                 sink.close()
         finally:
-            await self.shut_down()
+            await self.learner.close()
             self.folder.close()
 
     def _log_to_sinks(self, values: Mapping[str, object]) -> None:

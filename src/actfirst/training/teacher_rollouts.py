@@ -1,9 +1,9 @@
 """Rollouts of a model as candidates for references: plain think-then-act, several per task, kept in a file.
 
 Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
-(`references/demonstrations.py`): it can be imported into any store of the same world, and a killed collection goes on
-where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing are not
-kept.
+(`references/build/demonstrations.py`): it can be imported into any store of the same world, and a killed collection
+goes on where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing
+are not kept.
 """
 
 from __future__ import annotations

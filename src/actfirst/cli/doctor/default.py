@@ -23,7 +23,7 @@ _REINSTALL = "pip install --force-reinstall actfirst, or clone the repository ag
 
 def shipped_models() -> Finding:
     """Both models are where the recipe says, and share a tokenizer."""
-    from actfirst.training.start_up import check_limits, check_tokenizers
+    from actfirst.training.proofs import check_limits, check_tokenizers
 
     config = resolve(RECIPE)
     student, teacher = _folders(config)
@@ -54,7 +54,7 @@ def engine() -> Finding:
 def pocket_world() -> Finding:
     """The world steps, and the reference of its first task solves it."""
     from actfirst.references.build.replay import replay
-    from actfirst.training.parts import open_references, open_stage
+    from actfirst.rollout.stage import open_references, open_stage
 
     config = resolve(RECIPE)
     stage = open_stage(config.environment)
@@ -79,7 +79,8 @@ def pocket_world() -> Finding:
 
 async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, ...], tuple[float, ...], float]:
     from actfirst.engines.base import Sampling
-    from actfirst.training.parts import open_encoder, open_engine
+    from actfirst.engines.open import open_engine
+    from actfirst.policy.tokens import open_encoder
 
     prompt = open_encoder(model).encode(_PROBE)
     opened = open_engine(config.engine, model)

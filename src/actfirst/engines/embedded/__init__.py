@@ -1,8 +1,8 @@
-"""The embedded engine: a small continuous-batching engine in plain torch, for one device.
+"""The embedded engine: a small continuous-batching engine in plain torch, for one CPU.
 
-    checkpoint -> weights -> model            what is computed
+    weights -> model                          what is computed
     kv_cache, prefix_cache                    where keys and values live
-    sequence -> scheduler -> runner -> engine which requests go into a step, one step, the thread that steps
+    sequence -> scheduler -> runner -> engine which requests go into a step, one step, all of it behind the contract
     sampling                                  how a token is drawn
 
 It runs Qwen3 and Llama checkpoints. It is made for tiny models on a laptop's CPU, where the overhead of each
@@ -10,6 +10,6 @@ operation counts more than its arithmetic, and for in-place weight updates. It i
 clusters.
 """
 
-from actfirst.engines.embedded.engine import EmbeddedEngine, EmbeddedOptions
+from actfirst.engines.embedded.engine import EmbeddedEngine
 
-__all__ = ["EmbeddedEngine", "EmbeddedOptions"]
+__all__ = ["EmbeddedEngine"]

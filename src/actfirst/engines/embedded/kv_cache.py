@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from actfirst.engines.embedded.checkpoint import ModelConfig
+from actfirst.models.shapes import ModelShape
 
 Parked = tuple[torch.Tensor, torch.Tensor]  # keys and values of one sequence outside of its slot
 
@@ -21,9 +21,7 @@ class KVCache:
     """`keys` is [layers, slots * kv_heads, head_dim, length], `values` [layers, slots * kv_heads, length,
     head_dim]. Tensors are replaced when they grow: whoever keeps views compares `generation`."""
 
-    def __init__(
-        self, config: ModelConfig, dtype: torch.dtype, device: torch.device, *, max_slots: int, max_length: int
-    ) -> None:
+    def __init__(self, config: ModelShape, dtype: torch.dtype, *, max_slots: int, max_length: int) -> None:
         self.config = config
         self.max_slots = max_slots
         self.max_length = -(-max_length // LENGTH_STEP) * LENGTH_STEP
@@ -31,8 +29,8 @@ class KVCache:
         self.length = 0
         self.generation = 0
         # Zeros, not garbage: masked positions are multiplied by 0, and 0 * nan would be nan.
-        self.keys = torch.zeros(config.layers, 0, config.head_dim, 0, dtype=dtype, device=device)
-        self.values = torch.zeros(config.layers, 0, 0, config.head_dim, dtype=dtype, device=device)
+        self.keys = torch.zeros(config.layers, 0, config.head_dim, 0, dtype=dtype)
+        self.values = torch.zeros(config.layers, 0, 0, config.head_dim, dtype=dtype)
         self._keep_views()
 
     def reserve(self, slots: int, length: int) -> None:
@@ -56,13 +54,13 @@ class KVCache:
 
     def _keep_views(self) -> None:
         """What every decode batch needs, made once: layers, flat layers, and where rows and elements begin."""
-        rows, head_dim, device = self.keys.shape[1], self.config.head_dim, self.keys.device
+        rows, head_dim = self.keys.shape[1], self.config.head_dim
         self.layer_keys, self.layer_values = list(self.keys.unbind()), list(self.values.unbind())
         self.flat_keys = [layer.view(-1) for layer in self.layer_keys]
         self.flat_values = [layer.view(-1, head_dim) for layer in self.layer_values]
-        self.value_start = torch.arange(rows, device=device) * self.length
-        self.key_start = torch.arange(rows * head_dim, device=device).view(rows, head_dim) * self.length
-        self.places = torch.arange(self.length, device=device)
+        self.value_start = torch.arange(rows) * self.length
+        self.key_start = torch.arange(rows * head_dim).view(rows, head_dim) * self.length
+        self.places = torch.arange(self.length)
 
     def clear(self) -> None:
         """Forget everything: weights that gave nan must not leave it behind in places that are masked."""

@@ -43,12 +43,12 @@ class DecodeBatch:
         longest = max(positions) + 1
         self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
         self.steps_left = self.length - longest
-        pos = torch.tensor(positions, device=cache.keys.device)
+        pos = torch.tensor(positions)
         self.pos_N = pos.repeat_interleave(kv_heads) if kv_heads > 1 else pos
         pos_N1 = self.pos_N.unsqueeze(1)
         self.value_index = cache.value_start[:rows] + self.pos_N
         self.key_index = cache.key_start[:rows] + pos_N1
-        mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype, device=cache.keys.device)
+        mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype)
         self.mask = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
@@ -79,7 +79,7 @@ class DraftBatch(DecodeBatch):
     """
 
     def __init__(self, cache: KVCache, positions: list[int], widths: list[int]) -> None:
-        c, device, size, widest = cache.config, cache.keys.device, len(positions), max(widths)
+        c, size, widest = cache.config, len(positions), max(widths)
         self.size, self.tokens = size, sum(widths)
         self.generation = cache.generation
         self.steps_left = 0  # the next step has other widths
@@ -96,15 +96,12 @@ class DraftBatch(DecodeBatch):
         place_N = slot_N * widest + np.repeat(offset_T, c.kv_heads)
         pos_N = np.repeat(pos_B[sequence_T] + offset_T, c.kv_heads)
 
-        def on_device(values: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Tensor:
-            return torch.from_numpy(values).to(device)
-
-        slots, self.pos_N = on_device(slot_N), on_device(pos_N)
-        self._source, self._place_N, self._widest = on_device(source), on_device(place_N), widest
+        slots, self.pos_N = torch.from_numpy(slot_N), torch.from_numpy(pos_N)
+        self._source, self._place_N, self._widest = torch.from_numpy(source), torch.from_numpy(place_N), widest
         self.value_index = cache.value_start[slots] + self.pos_N
         self.key_index = cache.key_start[slots] + self.pos_N.unsqueeze(1)
         rows = size * c.kv_heads
-        self.mask = self._mask(cache, on_device(pos_B[:, None] + offset_BW))
+        self.mask = self._mask(cache, torch.from_numpy(pos_B[:, None] + offset_BW))
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
 
@@ -119,7 +116,7 @@ class DraftBatch(DecodeBatch):
     def _mask(self, cache: KVCache, pos_BW: Tensor) -> Tensor:
         """0 up to the position of each place and -inf beyond, for all its queries: [B * kv_heads, W * G, L]."""
         c, shape = cache.config, (*pos_BW.shape, self.length)
-        mask_BWL = torch.zeros(shape, dtype=cache.keys.dtype, device=cache.keys.device)
+        mask_BWL = torch.zeros(shape, dtype=cache.keys.dtype)
         mask_BWL.masked_fill_(cache.places[: self.length] > pos_BW.unsqueeze(2), float("-inf"))
         wide = mask_BWL[:, None, :, None].expand(-1, c.kv_heads, -1, c.group, -1)
         return wide.reshape(-1, self._widest * c.group, self.length)
@@ -133,15 +130,12 @@ class Model:
         self.cache = cache
         self._c = weights.config
         self._dtype = weights.embed_VH.dtype
-        device = weights.embed_VH.device
         # sqrt(sum(x^2) + width * eps) = hypot(norm(x), sqrt(width * eps)): one fused reduction for an RMS norm.
         eps = self._c.norm_eps
-        self._hidden_eps = torch.tensor((self._c.hidden_size * eps) ** 0.5, device=device)
-        self._head_eps = torch.tensor((self._c.head_dim * eps) ** 0.5, device=device)
-        self._causal = torch.full(
-            (QUERY_BLOCK, QUERY_BLOCK), float("-inf"), dtype=self._dtype, device=device
-        ).triu_(1)
-        self._rope_SC = torch.empty(0, self._c.head_dim // 2, dtype=torch.complex64, device=device)
+        self._hidden_eps = torch.tensor((self._c.hidden_size * eps) ** 0.5)
+        self._head_eps = torch.tensor((self._c.head_dim * eps) ** 0.5)
+        self._causal = torch.full((QUERY_BLOCK, QUERY_BLOCK), float("-inf"), dtype=self._dtype).triu_(1)
+        self._rope_SC = torch.empty(0, self._c.head_dim // 2, dtype=torch.complex64)
 
     def forward(self, tokens_T: Tensor, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
         """Final hidden states [R, H] of all decode tokens, then of the wanted positions of each span."""
@@ -254,7 +248,7 @@ class Model:
         for span in spans:
             rows.extend(range(at + max(0, span.wanted - span.start), at + span.stop - span.start))
             at += span.stop - span.start
-        return torch.tensor(rows, dtype=torch.int64, device=self._causal.device)
+        return torch.tensor(rows, dtype=torch.int64)
 
     def _rope(self, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
         """The rotation of every row as a complex number, [N, 1, head_dim / 2]."""
@@ -268,8 +262,7 @@ class Model:
 
     def _rope_table(self, length: int) -> Tensor:
         # In float32 throughout, as transformers does: angles at far positions then agree with its to the bit.
-        device = self._rope_SC.device
-        exponent = torch.arange(0, self._c.head_dim, 2, dtype=torch.float32, device=device) / self._c.head_dim
+        exponent = torch.arange(0, self._c.head_dim, 2, dtype=torch.float32) / self._c.head_dim
         inverse = 1.0 / (self._c.rope_theta**exponent)
-        angles_SC = torch.arange(length, dtype=torch.float32, device=device)[:, None] * inverse
+        angles_SC = torch.arange(length, dtype=torch.float32)[:, None] * inverse
         return torch.polar(torch.ones_like(angles_SC), angles_SC)

@@ -58,7 +58,7 @@ class PrefixCache:
         """Copy the blocks of `keys` (all present) to the beginning of a slot."""
         self._touch(keys)
         cache, c, tokens = self._cache, self._cache.config, len(keys) * BLOCK
-        index = torch.tensor([self._index[key] for key in keys], device=cache.keys.device)
+        index = torch.tensor([self._index[key] for key in keys])
         rows = cache.rows(slot)
         keys_LNKDB = self._keys.index_select(1, index)
         values_LNKBD = self._values.index_select(1, index)
@@ -85,7 +85,7 @@ class PrefixCache:
             place = self._take() if place is None else place
             self._index[key] = place
             places.append(place)
-        index = torch.tensor(places, device=cache.keys.device)
+        index = torch.tensor(places)
         span, rows = slice(start * BLOCK, stop * BLOCK), cache.rows(slot)
         keys_LKDNB = cache.keys[:, rows, :, span].view(c.layers, c.kv_heads, c.head_dim, count, BLOCK)
         values_LKNBD = cache.values[:, rows, span].view(c.layers, c.kv_heads, count, BLOCK, c.head_dim)

@@ -11,40 +11,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence as Rows
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from actfirst.engines.base import Priority
 from actfirst.engines.embedded.model import DecodeBatch, DraftBatch, Model, Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache, block_keys
 from actfirst.engines.embedded.sampling import Sampler, gather_logprobs
 from actfirst.engines.embedded.scheduler import Scheduler, Work
-from actfirst.engines.embedded.sequence import Generation, IdArray, Scoring, Sequence, Stopping
+from actfirst.engines.embedded.sequence import Generation, Scoring, Sequence, Stopping
+from actfirst.engines.stepped import IdArray
+from actfirst.engines.stepping import Counters, Result
 from actfirst.records import StopReason
 
 SCORE_ELEMENTS = 2**23  # logits of this many elements are held at once when scoring (32 MB)
 
 
-@dataclass(slots=True)
-class Counters:
-    prefilled_tokens: int = 0
-    cached_tokens: int = 0
-    fast_prefilled_tokens: int = 0
-    fast_cached_tokens: int = 0
-    generated_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    scored_tokens: int = 0
-    steps: int = 0
-    busy_seconds: float = 0.0
-    ended: dict[Priority, int] = field(default_factory=lambda: dict.fromkeys(Priority, 0))
-    seconds: dict[Priority, float] = field(default_factory=lambda: dict.fromkeys(Priority, 0.0))
-
-
 class Runner:
+    """A `Stepper` over a model and a scheduler."""
+
     def __init__(
         self, model: Model, scheduler: Scheduler, prefix: PrefixCache | None, stopping: Stopping
     ) -> None:
@@ -52,13 +38,12 @@ class Runner:
         self.scheduler = scheduler
         self._prefix = prefix
         self._stopping = stopping
-        self._device = model.weights.embed_VH.device
         self.counters = Counters()
         # Of the decoding sequences, valid as long as neither they nor their slots change.
         self._changes = -1
         self._decode: DecodeBatch | None = None
-        self._sampler = Sampler((), self._device)
-        self._last_tokens = torch.empty(0, dtype=torch.int64, device=self._device)
+        self._sampler = Sampler(())
+        self._last_tokens = torch.empty(0, dtype=torch.int64)
 
     def install(self, weights: Mapping[str, Tensor]) -> None:
         """Take new weights, which must fit; nothing may be running. What the old ones computed is forgotten."""
@@ -72,12 +57,35 @@ class Runner:
         held += self._prefix.tensors() if self._prefix is not None else []
         return sum(tensor.nbytes for tensor in held)
 
-    def cancel(self, sequence: Sequence) -> None:
-        self.scheduler.remove(sequence)
+    @property
+    def running(self) -> int:
+        return len(self.scheduler.running)
 
-    def step(self, *, admit: bool) -> list[Sequence]:
-        """Run one step; returns the requests that ended in it, already removed from the scheduler."""
-        begun = time.perf_counter()
+    @property
+    def begun(self) -> bool:
+        return self.scheduler.begun
+
+    @property
+    def waiting(self) -> bool:
+        return self.scheduler.waiting
+
+    def pending(self) -> list[Sequence]:
+        return self.scheduler.sequences()
+
+    def add(self, request: Sequence) -> None:
+        self.scheduler.add(request)
+
+    def cancel(self, request: Sequence) -> bool:
+        there = request in self.scheduler.sequences()
+        if there:
+            self.scheduler.remove(request)
+        return there
+
+    def close(self) -> None:
+        """Nothing but memory is held."""
+
+    def step(self, *, admit: bool, version: int) -> list[tuple[Sequence, Result]]:
+        """One step; requests that ended in it are already removed from the scheduler."""
         scheduler = self.scheduler
         work = scheduler.plan(admit=admit)
         rows = [s for s in scheduler.running[: scheduler.decoding] if isinstance(s, Generation)]
@@ -95,9 +103,8 @@ class Runner:
             ended += self._draw(rows, started, hidden_RH[:drawn])
         self._score(work, hidden_RH[drawn:])
         self._update_batch(started, ended)
-        self.counters.steps += 1
-        self.counters.busy_seconds += time.perf_counter() - begun
-        return ended
+        self.counters.paused = scheduler.paused
+        return [(sequence, sequence.result(version)) for sequence in ended]
 
     def _make_room(self, work: Rows[Work], rows: Rows[Generation]) -> None:
         """Grow the cache to what the step writes, and copy cached prefixes into the slots of new requests."""
@@ -107,9 +114,7 @@ class Runner:
         for item in work:
             if self._prefix is not None and item.loaded:
                 self._prefix.load(item.sequence.keys[: item.loaded], item.span.slot)
-                self.counters.cached_tokens += item.loaded * BLOCK
-                if item.sequence.priority is Priority.FAST:
-                    self.counters.fast_cached_tokens += item.loaded * BLOCK
+                self.counters.cached[item.sequence.priority] += item.loaded * BLOCK
 
     def _advance(self, rows: Rows[Generation]) -> DecodeBatch | None:
         """The decode batch of this step: moved on by one token if nothing else changed, else built anew."""
@@ -121,11 +126,10 @@ class Runner:
         if any(s.drafted for s in rows):
             self._changes = -1  # the step after this one has other widths
             self._last_tokens = torch.tensor([t for s in rows for t in (s.tokens[-1], *s.drafted)])
-            self._last_tokens = self._last_tokens.to(self._device)
             return DraftBatch(cache, [s.stored for s in rows], [1 + len(s.drafted) for s in rows])
         if changed or batch is None:
-            self._sampler = Sampler([s.sampling for s in rows], self._device)
-            self._last_tokens = torch.tensor([s.tokens[-1] for s in rows], device=self._device)
+            self._sampler = Sampler([s.sampling for s in rows])
+            self._last_tokens = torch.tensor([s.tokens[-1] for s in rows])
         elif batch.steps_left > 0 and batch.generation == cache.generation:
             batch.advance()
             return batch
@@ -136,7 +140,7 @@ class Runner:
         if not work:
             return self._last_tokens
         ids = [part for item in work for part in _given(item.sequence, item.span)]
-        prompts = torch.from_numpy(np.concatenate(ids)).to(self._device)
+        prompts = torch.from_numpy(np.concatenate(ids))
         return torch.cat((self._last_tokens, prompts)) if len(self._last_tokens) else prompts
 
     def _after_prefill(self, work: Rows[Work]) -> None:
@@ -144,9 +148,7 @@ class Runner:
             sequence, span = item.sequence, item.span
             stop = min(span.stop, len(sequence.ids))
             sequence.computed = stop
-            self.counters.prefilled_tokens += stop - span.start
-            if sequence.priority is Priority.FAST:
-                self.counters.fast_prefilled_tokens += stop - span.start
+            self.counters.prefilled[sequence.priority] += stop - span.start
             if self._prefix is not None:
                 blocks = min(stop, sequence.prompt_length) // BLOCK
                 self._prefix.store(sequence.keys[:blocks], span.start // BLOCK, sequence.slot)
@@ -162,7 +164,7 @@ class Runner:
         else:
             every = [*rows, *started]
             settings = [s.sampling for s in every for _ in range(1 + len(s.drafted))]
-            sampler = Sampler(settings, self._device)
+            sampler = Sampler(settings)
             uniforms = [u for s in every for u in s.uniforms.ahead(1 + len(s.drafted))]
         tokens_R, logprobs_R = sampler.draw(self._model.logits(hidden_RH), uniforms)
         self._last_tokens = tokens_R[: len(rows)]  # read again only if no drafts were among them
@@ -185,7 +187,7 @@ class Runner:
         """Emit one token; True if it ends the sequence."""
         sequence.tokens.append(token)
         sequence.logprobs.append(logprob)
-        self.counters.generated_tokens += 1
+        self.counters.generated += 1
         if token in sequence.watch or len(sequence.tokens) >= sequence.sampling.max_tokens:
             reason = self._stopping.reason(sequence)
             if reason is not None:
@@ -196,11 +198,11 @@ class Runner:
     def _verify(self, sequence: Generation, tokens: list[int], logprobs: list[float]) -> bool:
         """Emit tokens up to the first that is not as drafted, or that ends the sequence: then True."""
         drafted = sequence.drafted
-        self.counters.drafted_tokens += len(drafted)
+        self.counters.drafted += len(drafted)
         for emitted, (token, logprob) in enumerate(zip(tokens, logprobs), start=1):
             ended = self._takes(sequence, token, logprob)
             right = emitted <= len(drafted) and token == drafted[emitted - 1]
-            self.counters.accepted_tokens += right
+            self.counters.accepted += right
             if ended or not right:
                 break
         sequence.uniforms.use(emitted)
@@ -215,7 +217,7 @@ class Runner:
         ]
         if not scored:
             return
-        targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored])).to(self._device)
+        targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored]))
         size = max(1, SCORE_ELEMENTS // self._model.weights.config.vocab_size)
         logprobs: list[float] = []
         for i in range(0, len(targets_R), size):
@@ -225,14 +227,14 @@ class Runner:
         for sequence, targets in scored:
             sequence.logprobs += logprobs[at : at + len(targets)]
             at += len(targets)
-        self.counters.scored_tokens += at
+        self.counters.scored += at
 
     def _update_batch(self, started: Rows[Generation], ended: Rows[Sequence]) -> None:
         now = time.perf_counter()
         # From the last slot down: then most holes are at the end and nothing has to be moved.
         for sequence in sorted(ended, key=lambda s: -s.slot):
             if isinstance(sequence, Generation):
-                self.counters.ended[sequence.priority] += 1
+                self.counters.completed[sequence.priority] += 1
                 self.counters.seconds[sequence.priority] += now - sequence.admitted
                 if self._prefix is not None:
                     self._store_generated(self._prefix, sequence)

@@ -21,19 +21,18 @@ from actfirst.engines.base import Sampling
 class Sampler:
     """The sampling settings of the rows of a batch. Built when the batch changes, called every step."""
 
-    def __init__(self, settings: Sequence[Sampling], device: torch.device) -> None:
-        self._device = device
+    def __init__(self, settings: Sequence[Sampling]) -> None:
         greedy = [s.temperature == 0.0 for s in settings]
         cut = [i for i, s in enumerate(settings) if s.temperature > 0 and (s.top_p < 1 or s.top_k > 0)]
         temperatures = [s.temperature or 1.0 for s in settings]
-        self._greedy = torch.tensor(greedy, device=device) if any(greedy) else None
+        self._greedy = torch.tensor(greedy) if any(greedy) else None
         plain = all(t == 1.0 for t in temperatures)
-        self._temperature_R1 = None if plain else torch.tensor(temperatures, device=device).unsqueeze(1)
-        self._cut_rows = torch.tensor(cut, device=device) if cut else None
+        self._temperature_R1 = None if plain else torch.tensor(temperatures).unsqueeze(1)
+        self._cut_rows = torch.tensor(cut) if cut else None
         if not cut:
             return
-        self._top_p = torch.tensor([[settings[i].top_p] for i in cut], dtype=torch.float64, device=device)
-        self._top_k = torch.tensor([[settings[i].top_k or 2**31] for i in cut], device=device)
+        self._top_p = torch.tensor([[settings[i].top_p] for i in cut], dtype=torch.float64)
+        self._top_k = torch.tensor([[settings[i].top_k or 2**31] for i in cut])
         self._widest = max((settings[i].top_k or 2**31 for i in cut), default=0)
 
     def draw(self, logits_RV: Tensor, uniforms: Sequence[float]) -> tuple[Tensor, Tensor]:
@@ -41,7 +40,7 @@ class Sampler:
         if self._temperature_R1 is not None:
             logits_RV = logits_RV / self._temperature_R1
         probs_RV = torch.softmax(logits_RV, -1)
-        uniforms_R1 = torch.tensor(uniforms, dtype=torch.float64, device=self._device).unsqueeze(1)
+        uniforms_R1 = torch.tensor(uniforms, dtype=torch.float64).unsqueeze(1)
         tokens_R1 = _inverse_cdf(probs_RV, uniforms_R1)
         if self._greedy is not None:
             tokens_R1 = torch.where(self._greedy.unsqueeze(1), logits_RV.argmax(-1, keepdim=True), tokens_R1)
@@ -56,7 +55,7 @@ class Sampler:
         width = min(self._widest, probs_CV.shape[1])
         sorted_CW, order_CW = probs_CV.topk(width) if width < probs_CV.shape[1] else probs_CV.sort(-1, True)
         kept_CW = sorted_CW.double()
-        kept_CW[torch.arange(width, device=self._device) >= self._top_k] = 0.0
+        kept_CW[torch.arange(width) >= self._top_k] = 0.0
         kept_CW /= kept_CW.sum(-1, keepdim=True)
         before_CW = kept_CW.cumsum(-1) - kept_CW
         kept_CW[before_CW >= self._top_p] = 0.0

@@ -7,13 +7,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.token_text import TokenText
-from actfirst.records import StopReason
-
-IdArray = np.ndarray[tuple[int], np.dtype[np.int64]]
+from actfirst.engines.stepped import IdArray
+from actfirst.models.token_text import TokenText
+from actfirst.records import Completion, StopReason
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -46,6 +43,10 @@ class Sequence:
         """How many positions of the slot are in use."""
         return self.computed
 
+    def result(self, version: int) -> Completion | tuple[float, ...]:
+        """What its caller gets when it has ended."""
+        return tuple(self.logprobs)
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Generation(Sequence):
@@ -61,6 +62,9 @@ class Generation(Sequence):
     def stored(self) -> int:
         # The newest token is computed in the next step only.
         return self.computed + max(0, len(self.tokens) - 1)
+
+    def result(self, version: int) -> Completion:
+        return Completion(tuple(self.tokens), tuple(self.logprobs), self.stop_reason, version)
 
     def draft(self) -> None:
         """Decide what the next step verifies. One more token always comes out of it, so a place is left for it."""

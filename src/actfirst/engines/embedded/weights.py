@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from actfirst.engines.embedded.checkpoint import ModelConfig
-from actfirst.errors import EngineError
+from actfirst.models.shapes import HEAD, ModelShape
 
 
 @dataclass(slots=True)
@@ -34,12 +33,12 @@ class PackedLayer:
 class PackedWeights:
     """All weights of a model. `install` overwrites them in place, so views of them stay valid."""
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(self, config: ModelShape, dtype: torch.dtype) -> None:
         c = config
         self.config = config
 
         def empty(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
-            return torch.empty(*shape, dtype=dtype, device=device)
+            return torch.empty(*shape, dtype=dtype)
 
         self.embed_VH = empty(c.vocab_size, c.hidden_size)
         self.head_VH = self.embed_VH if c.tied_embeddings else empty(c.vocab_size, c.hidden_size)
@@ -56,11 +55,11 @@ class PackedWeights:
         ]
 
     def install(self, state: Mapping[str, Tensor]) -> None:
-        """Copy a state dict in. Call `check_state` first: this assumes that names and shapes fit."""
+        """Copy a state dict in. Names and shapes are known to fit."""
         width = float(self.config.hidden_size) ** 0.5
         self.embed_VH.copy_(state["model.embed_tokens.weight"])
         if not self.config.tied_embeddings:
-            self.head_VH.copy_(state["lm_head.weight"])
+            self.head_VH.copy_(state[HEAD])
         self.final_norm_H.copy_(state["model.norm.weight"]).mul_(width)
         for i, layer in enumerate(self.layers):
             self._install_layer(layer, state, f"model.layers.{i}.", width)
@@ -77,12 +76,12 @@ class PackedWeights:
     def _install_layer(
         self, layer: PackedLayer, state: Mapping[str, Tensor], prefix: str, width: float
     ) -> None:
-        c, device, group = self.config, layer.qkv.device, self.config.group
+        c, group = self.config, self.config.group
 
         def read(name: str) -> Tensor:
-            return state[f"{prefix}{name}.weight"].to(device, torch.float32)
+            return state[f"{prefix}{name}.weight"].to("cpu", torch.float32)
 
-        perm = torch.arange(c.head_dim, device=device).view(2, -1).t().reshape(-1)
+        perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1)
         into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)
         into_mlp = (read("post_attention_layernorm") * width).unsqueeze(1)
         query_scale = float(c.head_dim) ** -0.5
@@ -103,44 +102,3 @@ class PackedWeights:
         layer.gate_up[:, : c.intermediate_size] = read("mlp.gate_proj").t() * into_mlp
         layer.gate_up[:, c.intermediate_size :] = read("mlp.up_proj").t() * into_mlp
         layer.down.copy_(read("mlp.down_proj").t())
-
-
-def check_state(config: ModelConfig, state: Mapping[str, Tensor]) -> None:
-    """Raise EngineError unless `state` has exactly the tensors of the model. Tied models need no lm_head."""
-    expected = expected_shapes(config)
-    if config.tied_embeddings and "lm_head.weight" not in state:
-        del expected["lm_head.weight"]
-    unexpected = sorted(set(state) - set(expected))
-    missing = sorted(set(expected) - set(state))
-    if missing or unexpected:
-        raise EngineError(
-            f"weights do not fit the model: {len(missing)} missing {missing[:3]}, "
-            f"{len(unexpected)} unexpected {unexpected[:3]}"
-        )
-    for name, shape in expected.items():
-        if tuple(state[name].shape) != shape:
-            raise EngineError(f"weight {name} has shape {tuple(state[name].shape)}, the model needs {shape}")
-
-
-def expected_shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """The tensors of a model's state dict. `lm_head.weight` is among them also where embeddings are tied."""
-    queries, keys = c.heads * c.head_dim, c.kv_heads * c.head_dim
-    layer = {
-        "input_layernorm": (c.hidden_size,),
-        "post_attention_layernorm": (c.hidden_size,),
-        "self_attn.q_proj": (queries, c.hidden_size),
-        "self_attn.k_proj": (keys, c.hidden_size),
-        "self_attn.v_proj": (keys, c.hidden_size),
-        "self_attn.o_proj": (c.hidden_size, queries),
-        "mlp.gate_proj": (c.intermediate_size, c.hidden_size),
-        "mlp.up_proj": (c.intermediate_size, c.hidden_size),
-        "mlp.down_proj": (c.hidden_size, c.intermediate_size),
-    }
-    if c.qk_norm:
-        layer |= {"self_attn.q_norm": (c.head_dim,), "self_attn.k_norm": (c.head_dim,)}
-    return {
-        "model.embed_tokens.weight": (c.vocab_size, c.hidden_size),
-        "lm_head.weight": (c.vocab_size, c.hidden_size),
-        "model.norm.weight": (c.hidden_size,),
-        **{f"model.layers.{i}.{name}.weight": shape for i in range(c.layers) for name, shape in layer.items()},
-    }

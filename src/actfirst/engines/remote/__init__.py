@@ -9,7 +9,6 @@ It scores, and generates where the server returns token ids (vLLM does). The wei
 cannot be changed: this is for a teacher.
 """
 
-from actfirst.engines.remote.client import RemoteOptions
 from actfirst.engines.remote.engine import RemoteEngine, Served
 
-__all__ = ["RemoteEngine", "RemoteOptions", "Served"]
+__all__ = ["RemoteEngine", "Served"]

@@ -9,36 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import httpx2
 
+from actfirst.config.sections import ServerSection
 from actfirst.engines.remote.replicas import Replica, Replicas
 from actfirst.engines.remote.wire import Json, Malformed
-from actfirst.errors import EngineError, TeacherError
+from actfirst.errors import ConfigError, EngineError, TeacherError
 
-_PASSES = {408, 425, 429}  # the only refusals that waiting can mend
+_PASSES = {408, 425, 429}  # the only refusals that waiting can fix
 _FIRST_PAUSE = 0.25  # seconds before the second attempt; doubles with each further one
 _LONGEST_PAUSE = 8.0
 _SHOWN = 300  # characters of a server's own message
+_MOST_BYTES = 64 * 2**20  # of an answer: with the cap on requests this bounds the memory of all
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteOptions:
-    """How servers are asked. `deadline` (seconds) is of one attempt; `retries` follow the first attempt.
-
-    `max_answer` bounds the bytes of an answer that are kept in memory: with `max_concurrency` it bounds all.
-    """
-
-    max_concurrency: int = 256
-    deadline: float = 120.0
-    retries: int = 4
-    max_answer: int = 64 * 2**20
-    key: str = ""
 
 
 class NotThere(TeacherError):
@@ -52,14 +40,20 @@ class _Transient(Exception):
 class Client:
     """Asks servers. Close it: it holds connections."""
 
-    def __init__(self, replicas: Replicas, options: RemoteOptions) -> None:
-        self.replicas = replicas
-        self._options = options
-        self._places = asyncio.Semaphore(options.max_concurrency)
+    def __init__(self, server: ServerSection, max_concurrency: int) -> None:
+        key = os.environ.get(server.key, "") if server.key else ""
+        if server.key and not key:
+            raise ConfigError(
+                f"teacher.server.key names the environment variable {server.key}, which is not set: "
+                f"export {server.key}=... before the run"
+            )
+        self.replicas = Replicas(server.urls)
+        self._server = server
+        self._places = asyncio.Semaphore(max_concurrency)
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {options.key}"} if options.key else {},
+            headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=None,  # the deadline covers everything
-            limits=httpx2.Limits(max_connections=options.max_concurrency),
+            limits=httpx2.Limits(max_connections=max_concurrency),
             trust_env=False,  # a proxy of the environment is not for the servers of a run
         )
 
@@ -70,7 +64,7 @@ class Client:
         tried: list[Replica] = []
         last = ""
         async with self._places:
-            for attempt in range(self._options.retries + 1):
+            for attempt in range(self._server.retries + 1):
                 if attempt:
                     await asyncio.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (attempt - 1)))
                 replica = only or self.replicas.choose(tried)
@@ -97,10 +91,10 @@ class Client:
     ) -> Answer:
         replica.running += 1
         try:
-            async with asyncio.timeout(self._options.deadline):
+            async with asyncio.timeout(self._server.deadline):
                 status, content = await self._exchange(replica.url + path, body)
         except TimeoutError:
-            raise _Transient(f"no answer within {self._options.deadline:g} s") from None
+            raise _Transient(f"no answer within {self._server.deadline:g} s") from None
         except httpx2.InvalidURL as error:
             raise TeacherError(f"{replica.url} is no address of a server: {error}") from error
         except httpx2.HTTPError as error:
@@ -119,8 +113,8 @@ class Client:
             content = bytearray()
             async for chunk in response.aiter_bytes():
                 content += chunk
-                if len(content) > self._options.max_answer:
-                    raise _Transient(f"its answer exceeds {self._options.max_answer} bytes")
+                if len(content) > _MOST_BYTES:
+                    raise _Transient(f"its answer exceeds {_MOST_BYTES} bytes")
             return response.status_code, bytes(content)
 
 

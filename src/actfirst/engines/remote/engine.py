@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actfirst.config.sections import ServerSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.remote import wire
-from actfirst.engines.remote.client import Client, NotThere, RemoteOptions
-from actfirst.engines.remote.replicas import Replica, Replicas
+from actfirst.engines.remote.client import Client, NotThere
+from actfirst.engines.remote.replicas import Replica
 from actfirst.errors import EngineError, TeacherError
 from actfirst.records import Completion, EngineStats
 
@@ -31,13 +32,11 @@ class Served:
 
 
 class RemoteEngine:
-    """Scores with, and generates from, a model on servers. `urls` are equal replicas of it."""
+    """Scores with, and generates from, a model on servers that are equal replicas of it."""
 
-    def __init__(self, urls: Sequence[str], model: str, options: RemoteOptions | None = None) -> None:
-        if not urls:
-            raise EngineError("no address of a server: set teacher.server.urls")
+    def __init__(self, server: ServerSection, model: str, max_concurrency: int = 256) -> None:
         self.model = model
-        self.client = Client(Replicas(urls), options or RemoteOptions())
+        self.client = Client(server, max_concurrency)
         self._served: Served | None = None
         self._asking = asyncio.Lock()
         self._closed = False

@@ -84,10 +84,7 @@ class Echo:
     def read(self, answer: Json, ids: Sequence[int]) -> ScoredPrompt:
         logprobs = _mapping(_choice(answer).get("logprobs"))
         values = _list(logprobs, "token_logprobs")
-        if len(values) not in (
-            len(ids),
-            len(ids) + 1,
-        ):  # one token is generated, because not all servers allow 0
+        if len(values) - len(ids) not in (0, 1):  # one token is generated, because not all servers allow 0
             raise Malformed(f"{len(values)} echoed log-probs for {len(ids)} tokens")
         texts = logprobs.get("tokens")
         told = texts[: len(ids)] if isinstance(texts, list) else [None] * len(ids)
@@ -116,8 +113,6 @@ def generation_request(model: str, ids: Sequence[int], sampling: Sampling) -> Js
     }
     if sampling.stop:
         body["stop"] = list(sampling.stop)
-    if sampling.ignore_eos:
-        body["ignore_eos"] = True
     if sampling.seed is not None:
         body["seed"] = sampling.seed % 2**63  # servers keep it in a signed 64-bit integer
     return body

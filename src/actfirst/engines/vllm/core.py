@@ -11,19 +11,21 @@ import random
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from actfirst.engines.stepped import Settings
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.watch import watch
 from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
 from actfirst.errors import EngineError
+from actfirst.models.files import eos_ids
+from actfirst.models.folder import read_config
 from actfirst.records import StopReason
 
 if TYPE_CHECKING:
@@ -44,34 +46,20 @@ _ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CoreOptions:
-    """What vLLM is started with. 0 leaves `max_model_len` and `kv_cache_gib` to vLLM (on a CPU: 1 GiB)."""
-
-    max_concurrency: int
-    max_prefill_tokens: int
-    prefix_caching: bool
-    dtype: Literal["float32", "bfloat16"]
-    enforce_eager: bool
-    gpu_memory_utilization: float
-    kv_cache_gib: float
-    max_model_len: int
-    tensor_parallel: int
-    own_process: bool
-    eos_ids: tuple[int, ...]
-
-
 class VllmCore:
     """vLLM as `work.Core`."""
 
-    def __init__(self, folder: Path, options: CoreOptions) -> None:
-        self._options = options
-        self._turns: AbstractContextManager[None] = nullcontext() if options.own_process else _IN_THIS_PROCESS
-        with self._turns, _undone(options.own_process), warnings.catch_warnings():
+    def __init__(self, folder: Path, settings: Settings, own_process: bool) -> None:
+        self._own_process = own_process
+        self._enforce_eager = settings.vllm.enforce_eager
+        # All ids that end a sequence are ours to name: vLLM's own choice depends on more than the checkpoint.
+        self._eos_ids = sorted(eos_ids(folder))
+        self._turns: AbstractContextManager[None] = nullcontext() if own_process else _IN_THIS_PROCESS
+        with self._turns, _undone(own_process), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about vLLM's use of torch
-            self._engine = _open(folder, options)
+            self._engine = _open(folder, settings, own_process)
             self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
-        if options.own_process:
+        if own_process:
             watch(self._engine.engine_core)
             self._engine.collective_rpc("end_with", args=(os.getpid(),))
         config = self._engine.model_config
@@ -103,7 +91,7 @@ class VllmCore:
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         with self._turns, self._eager():
             self._engine.collective_rpc("start_weight_update")
-            if self._options.own_process:
+            if self._own_process:
                 self._send_by_file(weights)
             else:
                 self._send({"tensors": list(weights.items())})
@@ -132,7 +120,7 @@ class VllmCore:
 
     def _eager(self) -> AbstractContextManager[object]:
         """vLLM compiles a helper at its first use even with enforce_eager, which takes 10 to 40 s on a CPU."""
-        if self._options.own_process or not self._options.enforce_eager:
+        if self._own_process or not self._enforce_eager:
             return nullcontext()
         stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
         return stance
@@ -149,8 +137,7 @@ class VllmCore:
             top_k=sampling.top_k,
             seed=None if sampling.seed is None else sampling.seed % 2**63,
             stop=list(sampling.stop),
-            # All ids that end a sequence are ours to name: vLLM's own choice depends on more than the checkpoint.
-            stop_token_ids=[] if sampling.ignore_eos else list(self._options.eos_ids),
+            stop_token_ids=[] if sampling.ignore_eos else list(self._eos_ids),
             ignore_eos=True,
             logprobs=0,
             flat_logprobs=True,
@@ -183,23 +170,6 @@ def folder_for(size: int, memory: Path = _SHARED_MEMORY) -> Path | None:
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > 1.2 * size else None
 
 
-def eos_ids(folder: Path) -> tuple[int, ...]:
-    """Every id that some file of the checkpoint calls end of sequence, as the embedded engine has it."""
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
-
-    found: set[int] = set()
-    sources: list[object] = [AutoConfig.from_pretrained(folder).eos_token_id]
-    if (folder / "generation_config.json").is_file():
-        sources.append(GenerationConfig.from_pretrained(folder).eos_token_id)
-    sources.append(AutoTokenizer.from_pretrained(folder).eos_token_id)
-    for value in sources:
-        if isinstance(value, int):
-            found.add(value)
-        elif isinstance(value, Sequence):
-            found.update(value)
-    return tuple(sorted(found))
-
-
 def on_cpu() -> bool:
     """Whether vLLM would compute on the CPU here."""
     _import()
@@ -219,7 +189,7 @@ def _import() -> None:
         raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
 
 
-def _open(folder: Path, options: CoreOptions) -> Any:
+def _open(folder: Path, settings: Settings, own_process: bool) -> Any:
     _import()
     from vllm import EngineArgs
     from vllm.config import WeightTransferConfig
@@ -229,24 +199,24 @@ def _open(folder: Path, options: CoreOptions) -> Any:
 
     from actfirst.engines.vllm.worker import BACKEND
 
-    cpu = bool(current_platform.is_cpu())
+    options, cpu = settings.vllm, bool(current_platform.is_cpu())
     cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
     # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
     # on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the longest.
-    longest = (options.max_model_len or _positions(folder)) if cpu else 0
+    longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if cpu else 0
     args = EngineArgs(
         model=str(folder),
-        dtype=options.dtype,
+        dtype=settings.dtype,
         max_model_len=options.max_model_len or None,
-        max_num_seqs=options.max_concurrency,
-        max_num_batched_tokens=max(options.max_prefill_tokens, options.max_concurrency, longest),
+        max_num_seqs=settings.max_concurrency,
+        max_num_batched_tokens=max(settings.max_prefill_tokens, settings.max_concurrency, longest),
         enable_chunked_prefill=not cpu,
-        enable_prefix_caching=options.prefix_caching,
+        enable_prefix_caching=settings.prefix_caching,
         enforce_eager=options.enforce_eager,
         gpu_memory_utilization=options.gpu_memory_utilization,
         kv_cache_memory_bytes=cache,
         tensor_parallel_size=options.tensor_parallel,
-        distributed_executor_backend=None if options.own_process else "uni",
+        distributed_executor_backend=None if own_process else "uni",
         scheduling_policy="priority",
         logprobs_mode="processed_logprobs",
         worker_extension_cls="actfirst.engines.vllm.worker.Extension",
@@ -257,17 +227,9 @@ def _open(folder: Path, options: CoreOptions) -> Any:
     )
     try:
         config = args.create_engine_config()
-        return LLMEngine(
-            config, Executor.get_class(config), log_stats=False, multiprocess_mode=options.own_process
-        )
+        return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had
         raise EngineError(f"vLLM cannot open {folder}: {' '.join(str(error).split())}") from error
-
-
-def _positions(folder: Path) -> int:
-    from transformers import AutoConfig
-
-    return int(AutoConfig.from_pretrained(folder).max_position_embeddings)
 
 
 def _scoring(work: Scoring) -> SamplingParams:

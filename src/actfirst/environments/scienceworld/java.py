@@ -24,8 +24,8 @@ from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
+from actfirst.environments.installed import installed_version
 from actfirst.errors import EnvironmentFailure
-from actfirst.installed import installed_version
 
 VERSION = "1.2.3"
 INSTALL = "pip install 'actfirst[scienceworld]'"

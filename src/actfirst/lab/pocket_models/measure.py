@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from actfirst.config.sections import Generation
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from actfirst.config.sections import EngineSection, Generation
+from actfirst.engines.open import open_engine
 from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.environments.pool.inline import InlinePool
@@ -66,7 +66,8 @@ async def _measure(folder: Path, scope: Scope, threads: int) -> dict[str, object
     from transformers import AutoTokenizer
 
     world = PocketWorld()
-    engine = EmbeddedEngine.from_pretrained(folder, EmbeddedOptions(threads=threads))
+    settings = EngineSection(max_concurrency=64, preempt=False, dtype="float32", threads=threads)
+    engine = open_engine(settings, folder)
     try:
         encoder = PromptEncoder(AutoTokenizer.from_pretrained(str(folder)))
         policy = Policy(engine, encoder, read_templates(KIND.prompts), LIMITS)

@@ -14,6 +14,7 @@ from statistics import fmean
 
 from actfirst.config.config import Config
 from actfirst.engines.base import Engine
+from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
@@ -24,9 +25,9 @@ from actfirst.lab.rollout.simulated import LatencyModel, SimulatedEngine, run_in
 from actfirst.lab.rollout.timing import calibrate, time_point
 from actfirst.lab.spread import Told
 from actfirst.policy.history import fit
-from actfirst.policy.tokens import PromptEncoder
+from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Mode, TurnContext
-from actfirst.training.parts import open_encoder, open_engine, open_stage
+from actfirst.rollout.stage import open_stage
 
 OpenEngine = Callable[[int], Engine]
 """An engine for points with this cap, which it holds itself in the optimised form."""

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actfirst.engines.embedded.checkpoint import ModelConfig
-from actfirst.engines.embedded.weights import expected_shapes
+from actfirst.models.shapes import HEAD, ModelShape
 
 if TYPE_CHECKING:
     import torch
 
-HEAD = 32
-"""The width of a head."""
+HEAD_WIDTH = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Size:
 
     def config(self, vocabulary: int, positions: int) -> dict[str, object]:
         """A `config.json` of transformers."""
-        hidden = self.heads * HEAD
+        hidden = self.heads * HEAD_WIDTH
         return {
             "architectures": ["Qwen3ForCausalLM"],
             "model_type": "qwen3",
@@ -37,7 +35,7 @@ class Size:
             "num_hidden_layers": self.layers,
             "num_attention_heads": self.heads,
             "num_key_value_heads": 1,
-            "head_dim": HEAD,
+            "head_dim": HEAD_WIDTH,
             "hidden_act": "silu",
             "rms_norm_eps": 1e-6,
             "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
@@ -54,17 +52,17 @@ def write_checkpoint(folder: Path, config: Mapping[str, object]) -> int:
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-    weights = random_weights(ModelConfig.from_dict(config))
+    weights = random_weights(ModelShape.from_dict(config))
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return sum(tensor.numel() for tensor in weights.values())
 
 
-def random_weights(config: ModelConfig) -> dict[str, torch.Tensor]:
+def random_weights(model: ModelShape) -> dict[str, torch.Tensor]:
     import torch
 
     generator = torch.Generator().manual_seed(0)
     return {
         name: torch.ones(shape) if len(shape) == 1 else 0.05 * torch.randn(shape, generator=generator)
-        for name, shape in expected_shapes(config).items()
-        if name != "lm_head.weight"
+        for name, shape in model.tensors().items()
+        if name != HEAD
     }

@@ -16,15 +16,14 @@ from pathlib import Path
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.engines.base import Engine
+from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.lab.spread import Spread, Told, ratios
 from actfirst.methods.acting import TrainingPoint
 from actfirst.records import Task
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
-from actfirst.training.assemble import open_collector
-from actfirst.training.parts import open_engine
-from actfirst.training.prepare import prepare
+from actfirst.training.open import find_parts, open_collector
 
 _OFF = (
     "rollout.responses=all",
@@ -141,7 +140,7 @@ async def _measure(
     added: tuple[str, ...] = _OFF
     rows = [Row(name, added := (*added, *settings)) for name, settings in ROWS]
     configs = [resolve(recipe, [*row.settings, *overrides]) for row in rows]
-    parts = prepare(configs[-1])
+    parts = find_parts(configs[-1])
     if parts.teacher is None:
         raise ConfigError("this measurement needs a teacher in this process: set models.teacher to its folder")
     opened: list[Engine] = [open_engine(configs[-1].teacher, parts.teacher)]

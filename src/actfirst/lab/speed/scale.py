@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.embedded import EmbeddedEngine, EmbeddedOptions
-from actfirst.engines.embedded.checkpoint import Checkpoint, ModelConfig
+from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.lab.speed.models import Size, random_weights
 from actfirst.lab.spread import Told
+from actfirst.models.files import ModelFiles
+from actfirst.models.shapes import ModelShape
 from actfirst.rollout.together import together
 from actfirst.terminal.pictures import canvas
 
@@ -98,9 +100,9 @@ def measure(
 async def run(load: Workload, threads: int) -> Cost:
     """One rollout batch on a fresh engine."""
     longest = load.history + load.turns * load.pair + max(load.response, _FAST)
-    options = EmbeddedOptions(max_concurrency=256, threads=threads)
-    config = ModelConfig.from_dict(load.size.config(_VOCABULARY, longest))
-    engine = EmbeddedEngine(Checkpoint(config, frozenset(), None), random_weights(config), options)
+    settings = EngineSection(preempt=False, dtype="float32", threads=threads)
+    shape = ModelShape.from_dict(load.size.config(_VOCABULARY, longest))
+    engine = EmbeddedEngine(ModelFiles(shape, frozenset(), None), random_weights(shape), settings)
     try:
         await engine.generate([1, 2, 3], Sampling(2, seed=0))  # the first call of torch is a slow one
         before = engine.stats()

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from actfirst.config.config import Config
 from actfirst.engines.base import Engine, Sampling
-from actfirst.engines.embedded.checkpoint import read_checkpoint
+from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError
-from actfirst.lab.speed.models import HEAD, Size, write_checkpoint
+from actfirst.lab.speed.models import HEAD_WIDTH, Size, write_checkpoint
 from actfirst.lab.spread import Told
-from actfirst.models.folder import resolve_model
+from actfirst.models.files import read_files
+from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.models.plain import open_plain, plain_logprobs
 from actfirst.records import TurnSample, UpdateStats
-from actfirst.training.parts import open_engine, quiet_libraries
 
 if TYPE_CHECKING:
     import torch
@@ -140,8 +140,8 @@ def make_model(folder: Path, size: Size) -> int:
     for path in pocket.iterdir():
         if path.name.startswith("tokenizer") or path.suffix == ".jinja":
             shutil.copyfile(path, folder / path.name)
-    stated = size.config(read_checkpoint(pocket).config.vocab_size, 512)
-    width = size.heads * HEAD
+    stated = size.config(read_files(pocket).shape.vocab_size, 512)
+    width = size.heads * HEAD_WIDTH
     return write_checkpoint(
         folder, {**stated, "intermediate_size": 3 * width, "num_key_value_heads": max(1, width // 128)}
     )
@@ -149,32 +149,32 @@ def make_model(folder: Path, size: Size) -> int:
 
 @asynccontextmanager
 async def _locally(config: Config, folder: Path) -> AsyncIterator[_Sides]:
-    from actfirst.learning.update import Learner
+    from actfirst.training.local import LocalLearner
 
     engine = open_engine(config.engine, folder)
-    learner = Learner(folder, config.learner)
-
-    async def update(samples: Sequence[TurnSample]) -> UpdateStats:
-        return await asyncio.to_thread(learner.update, samples)
+    learner = LocalLearner(folder, config.learner, folder)
 
     async def fetched() -> Mapping[str, torch.Tensor]:
         return learner.weights()
 
     try:
-        yield _Sides(update, learner.weights, fetched, engine)
+        yield _Sides(learner.update, learner.weights, fetched, engine)
     finally:
         await engine.close()
+        await learner.close()
 
 
 @asynccontextmanager
 async def _on_ray(config: Config, folder: Path) -> AsyncIterator[_Sides]:
     from actfirst.training.ray.cluster import Demands
-    from actfirst.training.ray.start import make_fleet, make_learner
+    from actfirst.training.ray.fleet import start_fleet
+    from actfirst.training.ray.learner import start_learner
 
-    engines = make_fleet(Demands.of(config).engine, config.engine, folder)
-    learner = make_learner(config, folder)
+    engines = start_fleet(Demands.of(config).engine, config.engine, folder)
+    learner = start_learner(folder, config, folder)
+
     try:
-        await asyncio.gather(engines.open(), learner.open(folder, None))
+        await asyncio.gather(engines.open(), learner.open(None))
         yield _Sides(learner.update, learner.weights, lambda: learner.weights().fetched(), engines)
         if learner.fallbacks:
             raise EngineError(

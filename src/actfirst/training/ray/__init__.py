@@ -6,7 +6,8 @@
     fleet         several of them behind the engine contract: routing, weights, replacement
     environments  environments in processes of their own
     learner       the learner's ranks behind the interface that the loop knows
-    train         puts them together, and begins again from the last checkpoint when a learner is lost
+
+`training/open.py` puts them together.
 
 What is lost: an engine or an environment worker is replaced and what it was doing is done again elsewhere; a learner
 takes the run back to its last checkpoint, exactly as `--resume` would. Nothing is trained on twice either way.

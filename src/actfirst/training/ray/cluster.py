@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -76,17 +76,19 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
             ray.shutdown()
 
 
-def actor_options(demand: Demand, threads: int, *, serial: bool = False) -> dict[str, Any]:
-    """How Ray starts such an actor. Whoever starts it replaces it, so Ray itself does not."""
-    return {
-        "num_cpus": demand.cpus,
-        "num_gpus": demand.gpus,
-        "max_restarts": 0,
-        "max_task_retries": 0,
-        "max_concurrency": 1 if serial else _AT_ONCE,
-        "scheduling_strategy": "SPREAD",
-        "runtime_env": {"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
-    }
+def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) -> Callable[..., Any]:
+    """Makes actors of one kind from their arguments. Whoever makes one replaces it, so Ray itself does not."""
+    actor = ray.remote(kind).options(
+        num_cpus=demand.cpus,
+        num_gpus=demand.gpus,
+        max_restarts=0,
+        max_task_retries=0,
+        max_concurrency=1 if serial else _AT_ONCE,
+        scheduling_strategy="SPREAD",
+        runtime_env={"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
+    )
+    make: Callable[..., Any] = actor.remote
+    return make
 
 
 def _sizes(settings: RuntimeSection, wanted: Demands) -> dict[str, Any]:

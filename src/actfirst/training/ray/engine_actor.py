@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.engines.base import Engine, Priority, Sampling
+from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError
 from actfirst.records import Completion, EngineStats
-from actfirst.training.parts import open_engine
 from actfirst.training.ray.transfer import Entry, WeightGroup, unpacked
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ class EngineActor:
     and a request says which swap was announced before it: it waits for that one.
     """
 
-    def __init__(self, settings: EngineSection | TeacherSection, model: Path, version: int) -> None:
+    def __init__(self, settings: EngineSection | TeacherSection, model: Path) -> None:
         self._settings = settings
         self._model = model
-        self._first = version
-        self._engine: Engine | None = None
+        self._engine: Engine  # from `start` on
         self._fetched: dict[int, dict[str, Tensor]] = {}
         self._group: WeightGroup | None = None
         self._swaps = 0
@@ -40,21 +39,19 @@ class EngineActor:
 
     async def start(self) -> None:
         """Load the model. Called once, before anything else."""
-        self._engine = await asyncio.to_thread(open_engine, self._settings, self._model, self._first)
+        self._engine = await asyncio.to_thread(open_engine, self._settings, self._model)
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority, swap: int
     ) -> tuple[Completion, EngineStats]:
-        engine = self._opened()
         await self._after(swap)
-        return await engine.generate(prompt_ids, sampling, priority), engine.stats()
+        return await self._engine.generate(prompt_ids, sampling, priority), self._engine.stats()
 
     async def score(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], swap: int
     ) -> tuple[tuple[float, ...], EngineStats]:
-        engine = self._opened()
         await self._after(swap)
-        return await engine.score(prompt_ids, token_ids), engine.stats()
+        return await self._engine.score(prompt_ids, token_ids), self._engine.stats()
 
     async def fetch(self, refs: Sequence[Any], version: int) -> None:
         """Bring weights of the object store to this machine, while requests go on with the old ones."""
@@ -73,19 +70,14 @@ class EngineActor:
 
     async def install(self, version: int, swap: int) -> EngineStats:
         """Swap to the fetched weights: running requests finish, later ones wait."""
-        engine = self._opened()
         await self._after(swap - 1)
         try:
-            await engine.load_weights(self._fetched.pop(version), version)
+            await self._engine.load_weights(self._fetched.pop(version), version)
         finally:
             async with self._swapped:
                 self._swaps = swap
                 self._swapped.notify_all()
-        return engine.stats()
-
-    async def close(self) -> None:
-        if self._engine is not None:
-            await self._engine.close()
+        return self._engine.stats()
 
     async def _after(self, swap: int) -> None:
         async with self._swapped:
@@ -95,8 +87,3 @@ class EngineActor:
         """With the ones before: the swap to those may begin only now."""
         before = {other: tensors for other, tensors in self._fetched.items() if other != version}
         self._fetched = {**dict(list(before.items())[-1:]), version: weights}
-
-    def _opened(self) -> Engine:
-        if self._engine is None:
-            raise EngineError("the engine was not started")
-        return self._engine

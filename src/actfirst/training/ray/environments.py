@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from actfirst.config.config import Config
 from actfirst.config.sections import PoolSection
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, EnvironmentSection
 from actfirst.environments.pool.pool import open_pool
@@ -19,6 +20,7 @@ from actfirst.environments.registry import open_world
 from actfirst.errors import EngineError, EnvironmentFailure
 from actfirst.records import Observation, Task
 from actfirst.training.ray.calls import Lost, end, finished
+from actfirst.training.ray.cluster import Demand, actors
 
 
 class EnvironmentActor:
@@ -58,6 +60,11 @@ class _Interrupted(Exception):
 class _Worker:
     actor: Any
     leases: int = 0
+
+
+def start_pool(demand: Demand, config: Config) -> RayPool:
+    make = actors(EnvironmentActor, demand, 1)
+    return RayPool(demand.count, lambda: make(config.environment, config.pool))
 
 
 class RayPool:

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.engines.base import Priority, Sampling
-from actfirst.errors import EngineDied, EngineError, LearnerLost
+from actfirst.errors import ActfirstError, EngineDied, EngineError, LearnerLost
 from actfirst.records import Completion, EngineStats
 from actfirst.rollout.together import cancelled
 from actfirst.training.ray.calls import Lost, end, finished
-from actfirst.training.ray.publish import StoredWeights, WeightSource
+from actfirst.training.ray.cluster import Demand, actors
+from actfirst.training.ray.engine_actor import EngineActor
+from actfirst.training.ray.publish import StoredWeights
 
 if TYPE_CHECKING:
     import torch
@@ -52,8 +56,22 @@ class _Slot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Published:
-    source: WeightSource
+    source: StoredWeights
     version: int
+
+
+def start_fleet(
+    demand: Demand, settings: EngineSection | TeacherSection, model: Path, request_seconds: float = 1800.0
+) -> Fleet:
+    """Engines over a checkpoint folder that every machine can read. `open` brings them up."""
+    make = actors(EngineActor, demand, settings.threads)
+    return Fleet(
+        demand.name,
+        demand.count,
+        lambda: make(settings, model.absolute()),
+        settings.max_concurrency,
+        request_seconds,
+    )
 
 
 class Fleet:
@@ -63,7 +81,6 @@ class Fleet:
         self,
         name: str,
         count: int,
-        version: int,
         start: Callable[[], Any],
         capacity: int = 256,
         request_seconds: float = 1800.0,
@@ -72,7 +89,7 @@ class Fleet:
         self._name = name
         self._capacity = capacity
         self._request_seconds = request_seconds
-        self._version = version
+        self._version = 0
         self._start = start
         self._slots = [_Slot(number) for number in range(count)]
         self._published: _Published | None = None
@@ -114,8 +131,8 @@ class Fleet:
         return logprobs
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Publish weights. Those of a `WeightSource` never pass through this process."""
-        source = weights if isinstance(weights, WeightSource) else StoredWeights.of(weights, version)
+        """Publish weights. Those of a learner elsewhere (`StoredWeights`) never pass through this process."""
+        source = weights if isinstance(weights, StoredWeights) else StoredWeights.of(weights, version)
         # Engines that are up get them now; those that are being started find them here before they are used.
         async with self._changed:
             self._published = _Published(source, version)
@@ -137,8 +154,7 @@ class Fleet:
             total = _sum(total, slot.stats)
         under_way = sum(slot.under_way for slot in self._slots)
         running = sum(min(slot.under_way, self._capacity) for slot in self._slots)
-        values = {field.name: getattr(total, field.name) for field in fields(EngineStats)}
-        return EngineStats(**{**values, "running": running, "waiting": under_way - running})
+        return replace(total, running=running, waiting=under_way - running)
 
     async def close(self) -> None:
         """End all engines; what is pending fails. Closing twice is fine."""
@@ -202,7 +218,7 @@ class Fleet:
             except _GONE as error:
                 end(actor)
                 failure = f"a {self._name} could not be started in {attempt} attempts: {error}"
-            except EngineError as error:
+            except ActfirstError as error:
                 failure = f"a {self._name} could not be started: {error}"
                 break
         await self._fail(failure)
@@ -220,7 +236,7 @@ class Fleet:
                     return
             assert published is not None  # weights are never taken back
             try:
-                (delivered,) = await published.source.deliver_late([actor], published.version)
+                (delivered,) = await published.source.deliver_late([actor])
             except LearnerLost:
                 await self._other_weights(published)  # whoever notices this too comes back with some
                 continue

@@ -17,7 +17,7 @@ import ray
 from actfirst.config.config import Config
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
-from actfirst.learning.checkpoint import load, prune, save
+from actfirst.learning.checkpoint import Checkpoint, load, prune, save
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.sharded import ShardedLearner
 from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
@@ -25,6 +25,7 @@ from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
 from actfirst.training.ray.calls import Lost, end, finished
+from actfirst.training.ray.cluster import Demands, actors
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
 
@@ -39,7 +40,7 @@ class RankActor:
     def __init__(self, rank: int, ranks: int) -> None:
         self._rank = rank
         self._ranks = ranks
-        self._learner: Learner | None = None
+        self._learner: Learner  # from `open` on
         self._group: WeightGroup | None = None
 
     def address(self) -> str:
@@ -50,11 +51,9 @@ class RankActor:
         self, address: str, student: Path, settings: LearnerSection, device: str, checkpoint: Path | None
     ) -> int:
         """Load the model, or continue from a checkpoint; returns the version."""
-        if self._ranks == 1:
-            learner = self._learner = Learner(student, settings, device)
-        else:
+        if self._ranks > 1:
             _join_ranks(address, self._rank, self._ranks)
-            learner = self._learner = ShardedLearner(student, settings, device)
+        learner = self._learner = (ShardedLearner if self._ranks > 1 else Learner)(student, settings, device)
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -65,24 +64,24 @@ class RankActor:
         return learner.version
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        return self._opened.update(samples)
+        return self._learner.update(samples)
 
     def publish(self, dtype: str) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
-        made = parcels(self._opened.named_weights(), dtype)
+        made = parcels(self._learner.named_weights(), dtype)
         references = [ray.put(parcel) for parcel in made if self._rank == 0]
-        return Stored(self._opened.version, references)
+        return Stored(self._learner.version, references)
 
     def join(self, address: str, size: int, device: str) -> None:
         """Become the sender of broadcasts."""
         self._group = WeightGroup(address, 0, size, device)
 
     def entries(self) -> tuple[Entry, ...]:
-        return entries(self._opened.named_weights())
+        return entries(self._learner.named_weights())
 
     def broadcast(self, dtype: str) -> None:
         """Send the weights to all engines of the group; other ranks than the first only give their parts."""
-        weights = self._opened.named_weights()
+        weights = self._learner.named_weights()
         try:
             if self._group is not None:
                 self._group.send(weights, dtype)
@@ -93,18 +92,13 @@ class RankActor:
     def save(
         self, folder: Path, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
     ) -> None:
-        learner = self._opened
+        learner = self._learner
         if isinstance(learner, ShardedLearner):
             save_sharded(folder, learner, samples, trainer_state)
         else:
             save(folder, learner, samples, trainer_state)
         if self._rank == 0:
             prune(folder, keep)
-
-    @property
-    def _opened(self) -> Learner:
-        assert self._learner is not None  # `open` is the first call
-        return self._learner
 
 
 def _join_ranks(address: str, rank: int, ranks: int) -> None:
@@ -115,20 +109,28 @@ def _join_ranks(address: str, rank: int, ranks: int) -> None:
     dist.init_process_group(backend, init_method=f"tcp://{address}", rank=rank, world_size=ranks)
 
 
+def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearner:
+    make = actors(RankActor, Demands.of(config).learner, config.learner.threads, serial=True)
+    return RayLearner(student, config, checkpoints, make)
+
+
 class RayLearner:
     """What the loop calls a learner. `version` is that of the last update that came back."""
 
-    def __init__(self, config: Config, checkpoints: Path, start: Callable[[int, int], Any]) -> None:
-        """`start` makes the actor of a rank."""
-        self._settings = config.runtime
+    def __init__(
+        self, student: Path, config: Config, checkpoints: Path, start: Callable[[int, int], Any]
+    ) -> None:
+        """`start` makes the actor of a rank. Other processes stand in other folders, so paths are whole."""
+        settings = config.runtime
+        self._student, self._checkpoints = student.absolute(), checkpoints.absolute()
+        self._settings = config.learner
         self._dtype = config.engine.dtype
-        self._checkpoints = checkpoints.absolute()
-        self._learner = config.learner
-        both = self._settings.learner_gpus and self._settings.engine_gpus
+        self._learner_device = "cuda" if settings.learner_gpus else "cpu"
+        both = settings.learner_gpus and settings.engine_gpus
         self._device = "cuda" if both else "cpu"
         automatic = "collective" if both else "store"
-        self._sync = automatic if self._settings.weight_sync == "auto" else self._settings.weight_sync
-        self._ranks = [start(rank, self._settings.learners) for rank in range(self._settings.learners)]
+        self._sync = automatic if settings.weight_sync == "auto" else settings.weight_sync
+        self._ranks = [start(rank, settings.learners) for rank in range(settings.learners)]
         self._members: list[Any] = []
         self._entries: tuple[Entry, ...] = ()
         self.broadcasts = 0
@@ -140,13 +142,12 @@ class RayLearner:
     def actors(self) -> list[Any]:
         return list(self._ranks)
 
-    async def open(self, student: Path, checkpoint: Path | None) -> None:
+    async def open(self, checkpoint: Checkpoint | None) -> None:
         """Start all ranks from the student, or from a checkpoint."""
-        address = (await self._all([self._ranks[0].address.remote()]))[0]
-        device = "cuda" if self._settings.learner_gpus else "cpu"
-        versions = await self._all(
-            [rank.open.remote(address, student, self._learner, device, checkpoint) for rank in self._ranks]
-        )
+        (address,) = await self._all([self._ranks[0].address.remote()])
+        path = checkpoint.path.absolute() if checkpoint is not None else None
+        how = (address, self._student, self._settings, self._learner_device, path)
+        versions = await self._all([rank.open.remote(*how) for rank in self._ranks])
         self.version = int(versions[0])
 
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
@@ -201,7 +202,7 @@ class RayLearner:
 
     async def _regroup(self, actors: Sequence[Any]) -> None:
         size = len(actors) + 1
-        address = (await self._all([self._ranks[0].address.remote()]))[0]
+        (address,) = await self._all([self._ranks[0].address.remote()])
         sender = self._all([self._ranks[0].join.remote(address, size, self._device)])
         receivers = [
             arrived(actor.join.remote(address, rank, size, self._device))
@@ -248,4 +249,4 @@ class _BroadcastWeights(StoredWeights):
     async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
         if actors and await self._broadcast(actors, version):
             return [version] * len(actors)
-        return await self.deliver_late(actors, version)
+        return await self.deliver_late(actors)

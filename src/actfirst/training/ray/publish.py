@@ -1,4 +1,4 @@
-"""How published weights reach engines: a source knows how to deliver them to actors.
+"""How published weights reach engines: they know how to deliver themselves to actors.
 
 To deliver is to bring the tensors to each engine's process; the engine goes on with its old weights meanwhile. The
 answer says for each actor which version arrived; one to which none did is lost.
@@ -7,7 +7,6 @@ answer says for each actor which version arrived; one to which none did is lost.
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,30 +19,6 @@ from actfirst.training.ray.calls import Lost, ObjectGone, finished
 from actfirst.training.ray.transfer import parcels, unpacked
 
 
-class WeightSource(Mapping[str, Tensor]):
-    """Weights of the learner, outside of this process. As a mapping they are fetched, which is rarely wanted."""
-
-    @abstractmethod
-    async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
-        """To all engines that are up, by the fastest way there is."""
-
-    @abstractmethod
-    async def deliver_late(self, actors: Sequence[Any], version: int) -> list[int | None]:
-        """To engines that were started later. It may be that only newer weights are left."""
-
-    @abstractmethod
-    def tensors(self) -> dict[str, Tensor]: ...
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.tensors()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tensors())
-
-    def __len__(self) -> int:
-        return len(self.tensors())
-
-
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Weights in the object store, and their version."""
@@ -52,8 +27,11 @@ class Stored:
     references: list[Any]
 
 
-class StoredWeights(WeightSource):
-    """Weights that go through the object store. `put` stores them when they are first delivered."""
+class StoredWeights(Mapping[str, Tensor]):
+    """Weights outside of this process that go through the object store, put there when they are first delivered.
+
+    As a mapping they are fetched, which is rarely wanted.
+    """
 
     def __init__(self, put: Callable[[], Awaitable[Stored]]) -> None:
         self._put = put
@@ -72,9 +50,11 @@ class StoredWeights(WeightSource):
         return cls(put)
 
     async def deliver(self, actors: Sequence[Any], version: int) -> list[int | None]:
-        return await self.deliver_late(actors, version)
+        """To all engines that are up, by the fastest way there is."""
+        return await self.deliver_late(actors)
 
-    async def deliver_late(self, actors: Sequence[Any], version: int) -> list[int | None]:
+    async def deliver_late(self, actors: Sequence[Any]) -> list[int | None]:
+        """To engines that were started later. It may be that only newer weights are left."""
         return list(await asyncio.gather(*map(self._deliver, actors)))
 
     async def _deliver(self, actor: Any) -> int | None:
@@ -106,6 +86,15 @@ class StoredWeights(WeightSource):
         if self._stored is None:
             raise RuntimeError("the weights were not delivered yet")
         return unpacked(ray.get(self._stored.references))
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors())
+
+    def __len__(self) -> int:
+        return len(self.tensors())
 
 
 async def arrived(call: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -114,10 +114,9 @@ class WeightGroup:
             torch.cuda.synchronize(self._device)
 
 
-def entries(weights: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> tuple[Entry, ...]:
+def entries(weights: Iterable[tuple[str, Tensor]]) -> tuple[Entry, ...]:
     """The list by which receivers know what comes, in order."""
-    named = weights.items() if isinstance(weights, Mapping) else weights
-    return tuple(Entry(name, tuple(tensor.shape)) for name, tensor in named)
+    return tuple(Entry(name, tuple(tensor.shape)) for name, tensor in weights)
 
 
 def free_address(host: str) -> str:

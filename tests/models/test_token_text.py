@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tokenizers import Tokenizer, decoders, models
 
-from actfirst.engines.token_text import TokenText
+from actfirst.models.token_text import TokenText
 from tests.support.tiny_models import make_tiny_tokenizer
 
 
@@ -15,7 +15,7 @@ from tests.support.tiny_models import make_tiny_tokenizer
 def test_the_bytes_of_a_byte_level_encoding_are_the_text(text: str) -> None:
     tokenizer = make_tiny_tokenizer()
     table = TokenText.from_tokenizer(tokenizer.backend_tokenizer)
-    assert table.bytes_of(tokenizer.encode(text)) == text.encode()
+    assert b"".join(map(table.piece, tokenizer.encode(text))) == text.encode()
 
 
 def test_sentencepiece_pieces_spell_spaces_and_bytes() -> None:
@@ -31,13 +31,13 @@ def test_sentencepiece_pieces_spell_spaces_and_bytes() -> None:
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     )
-    assert TokenText.from_tokenizer(tokenizer).bytes_of([1, 5, 2, 3, 4]) == b" going to\xe2\x98"
+    assert b"".join(map(TokenText.from_tokenizer(tokenizer).piece, [1, 5, 2, 3, 4])) == b" going to\xe2\x98"
     tokenizer.decoder = decoders.Metaspace()
-    assert TokenText.from_tokenizer(tokenizer).bytes_of([1, 2]) == b" go to"
+    assert b"".join(map(TokenText.from_tokenizer(tokenizer).piece, [1, 2])) == b" go to"
 
 
 def test_ids_beyond_the_table_have_no_text() -> None:
-    assert TokenText([b"a"]).bytes_of([0, 7, 0]) == b"aa"
+    assert b"".join(map(TokenText([b"a"]).piece, [0, 7, 0])) == b"aa"
 
 
 @pytest.mark.parametrize(

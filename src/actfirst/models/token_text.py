@@ -43,10 +43,6 @@ class TokenText:
                 pieces[i] = tokenizer.decode([i], skip_special_tokens=False).encode()
         return cls(pieces)
 
-    def bytes_of(self, ids: Iterable[int]) -> bytes:
-        """The text of `ids` as bytes; it may end inside a character."""
-        return b"".join(self.piece(i) for i in ids)
-
     def piece(self, i: int) -> bytes:
         return self.pieces[i] if i < len(self.pieces) else b""
 

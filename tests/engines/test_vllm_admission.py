@@ -1,4 +1,4 @@
-"""Admission, order, versions and failures of the vLLM engine's loop, with a core that only pretends to compute.
+"""The stepping loop over vLLM's admission: order, versions and failures, with a core that only pretends to compute.
 
 The same rules are proven with vLLM itself in test_vllm.py, where vLLM is installed.
 """
@@ -17,12 +17,15 @@ import pytest
 import torch
 
 from actfirst.engines.base import Priority, Sampling
+from actfirst.engines.stepped import Limits
+from actfirst.engines.stepping import SteppingLoop
+from actfirst.engines.vllm.admission import Admission, Request
 from actfirst.engines.vllm.core import folder_for
-from actfirst.engines.vllm.engine import check_weights, expected_shapes
-from actfirst.engines.vllm.loop import Cancel, Close, Load, Request, StepLoop
+from actfirst.engines.vllm.engine import expected_tensors
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
 from actfirst.errors import EngineDied, EngineError
+from actfirst.models.shapes import read_shape
 from actfirst.records import Completion, StopReason
 from tests.engines.contract import until
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -93,20 +96,18 @@ class Pretence:
 @dataclass
 class Bench:
     core: Pretence
-    loop: StepLoop
+    loop: SteppingLoop[Request]
 
     def ask(self, work: Work) -> Request:
         request = Request(work, asyncio.get_running_loop().create_future())
-        self.loop.send(request)
+        self.loop.ask(request)
         return request
 
     def generate(self, tokens: int, priority: Priority = Priority.FULL) -> Request:
         return self.ask(Generating((1, 2), Sampling(max_tokens=tokens), priority))
 
     def load(self, token: int, version: int) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.loop.send(Load({"token": torch.tensor(token)}, version, future))
-        return future
+        return self.loop.load({"token": torch.tensor(token)}, version)
 
 
 @pytest.fixture
@@ -115,13 +116,13 @@ async def bench() -> AsyncIterator[Callable[[int], Bench]]:
 
     def make(cap: int) -> Bench:
         core = Pretence()
-        made.append(Bench(core, StepLoop(core, max_concurrency=cap, version=3, prepare=lambda: None)))
+        made.append(Bench(core, SteppingLoop(Admission(core, cap), name="pretence", threads=1)))
         return made[-1]
 
     yield make
     for item in made:
         item.core.held.set()
-        item.loop.tell(Close())
+        item.loop.close()
         item.loop.thread.join(10)
         assert not item.loop.thread.is_alive()
         assert item.core.closed
@@ -133,7 +134,7 @@ MakeBench = Callable[[int], Bench]
 async def test_a_request_gets_what_the_core_made_of_it(bench: MakeBench) -> None:
     it = bench(4)
     done: Completion = await it.generate(3).future
-    assert done == Completion((0, 0, 0), (-0.5,) * 3, StopReason.LENGTH, version=3)
+    assert done == Completion((0, 0, 0), (-0.5,) * 3, StopReason.LENGTH, version=0)
     assert await it.ask(Scoring((1, 2, 3, 4), 2)).future == (-1.0, -1.0)
     stats = it.loop.stats()
     assert (stats.requests, stats.generated_tokens, stats.scored_tokens) == (2, 3, 2)
@@ -170,7 +171,7 @@ async def test_weights_wait_for_what_runs_and_come_before_what_waits(bench: Make
     assert old.future.done()
     assert it.loop.version == 4
     first, second, third = [await request.future for request in (old, queued, later)]
-    assert (first.token_ids, first.version) == ((0,) * 4, 3)
+    assert (first.token_ids, first.version) == ((0,) * 4, 0)
     assert (second.token_ids, second.version) == ((7, 7), 4)
     assert (third.token_ids, third.version) == ((7,), 4)
 
@@ -182,7 +183,7 @@ async def test_an_update_that_nobody_awaits_is_dropped(bench: MakeBench) -> None
     await until(lambda: it.loop.stats().running == 1)
     it.load(token=7, version=4).cancel()
     it.core.held.set()
-    assert (await running.future).version == (await it.generate(1).future).version == 3
+    assert (await running.future).version == (await it.generate(1).future).version == 0
     assert it.core.installed == []
 
 
@@ -192,11 +193,11 @@ async def test_a_cancelled_request_leaves_its_place_or_the_queue(bench: MakeBenc
     running, waiting, kept = it.generate(1000), it.generate(1000), it.generate(1)
     await until(lambda: it.loop.stats().running == 1)
     await until(lambda: it.loop.stats().waiting == 2)
-    it.loop.tell(Cancel(waiting))
-    it.loop.tell(Cancel(running))
+    it.loop.cancel(waiting)
+    it.loop.cancel(running)
     it.core.held.set()
     assert (await kept.future).token_ids == (0,)
-    it.loop.tell(Cancel(kept))  # too late: nothing happens
+    it.loop.cancel(kept)  # too late: nothing happens
     assert it.core.cancelled == [running.name]
     await until(lambda: it.loop.stats().waiting == it.loop.stats().running == 0)
     assert waiting.name not in it.core.started
@@ -234,7 +235,7 @@ async def test_weights_that_cannot_be_installed_fail_whoever_waits_for_them(benc
     for load in loads:
         with pytest.raises(EngineDied, match="died of RuntimeError: a file is gone"):
             await asyncio.wait_for(load, 5)
-    assert it.loop.version == 3
+    assert it.loop.version == 0
 
 
 async def test_a_request_that_kills_the_core_as_it_starts_fails_too(bench: MakeBench) -> None:
@@ -249,7 +250,7 @@ async def test_a_closed_engine_fails_what_is_pending_and_refuses_more(bench: Mak
     it.core.held.clear()
     pending = it.generate(1000)
     await until(lambda: it.loop.stats().running == 1)
-    it.loop.tell(Close())
+    it.loop.close()
     it.core.held.set()
     with pytest.raises(EngineError, match="closed") as closed:
         await pending.future
@@ -302,17 +303,19 @@ def test_weights_must_be_exactly_the_models(
     tmp_path_factory: pytest.TempPathFactory, architecture: str
 ) -> None:
     folder = make_tiny_checkpoint(tmp_path_factory.mktemp(architecture), architecture=architecture)
-    shapes, tied = expected_shapes(folder)
+    tensors, tied = expected_tensors(folder)
     assert tied == (architecture == "qwen3")
-    weights = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
-    check_weights(shapes, tied, weights)
+    assert (tensors, tied) == ((shape := read_shape(folder)).tensors(), shape.tied_embeddings)
+    limits = Limits(1, 1, tensors, tied)
+    weights = {name: torch.empty(shape, device="meta") for name, shape in tensors.items()}
+    limits.check_weights(weights)
     without = {name: tensor for name, tensor in weights.items() if name != "lm_head.weight"}
     if tied:
-        check_weights(shapes, tied, without)
+        limits.check_weights(without)
     else:
         with pytest.raises(EngineError, match=r"1 missing \['lm_head\.weight'\]"):
-            check_weights(shapes, tied, without)
+            limits.check_weights(without)
     with pytest.raises(EngineError, match=r"1 unexpected \['more'\]"):
-        check_weights(shapes, tied, {**weights, "more": torch.empty(1)})
+        limits.check_weights({**weights, "more": torch.empty(1)})
     with pytest.raises(EngineError, match=r"model\.norm\.weight has shape \(3,\), the model needs \(64,\)"):
-        check_weights(shapes, tied, {**weights, "model.norm.weight": torch.empty(3)})
+        limits.check_weights({**weights, "model.norm.weight": torch.empty(3)})

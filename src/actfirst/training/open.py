@@ -1,0 +1,293 @@
+"""Opens a run and trains it: everything between a recipe and the loop, in the order in which it happens.
+
+    find_parts     what can be refused before anything is written: models, limits, world, splits, references, services
+    open_training  the run folder; engines, teacher and environments where the runtime has them
+    OpenedRun      the learner as the newest whole checkpoint left it, and all of it put together for the loop
+
+Where parts live: in this process (`local.py`), or as actors of a Ray cluster (`ray/`). The driver is always this
+process: it renders prompts, keeps the buffer and writes the run folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from actfirst.config.config import Config
+from actfirst.config.load import dump_toml
+from actfirst.engines.base import Engine
+from actfirst.engines.open import open_engine, open_teacher
+from actfirst.environments.base import EnvironmentPool
+from actfirst.errors import CheckpointError, LearnerLost
+from actfirst.evaluate.protocol import choose_tasks
+from actfirst.learning.checkpoint import Checkpoint, latest_valid
+from actfirst.methods.acting import Policy, TrainingPoint
+from actfirst.methods.table import METHODS, ResponseTiming, method_of
+from actfirst.models.folder import quiet_libraries, resolve_model
+from actfirst.policy.tokens import PromptEncoder, open_encoder
+from actfirst.records import Task
+from actfirst.references.base import NoReferences, References
+from actfirst.rollout.buffer import Ledger, SampleBuffer
+from actfirst.rollout.collect import Collector
+from actfirst.rollout.pacing import Pacer
+from actfirst.rollout.play import Player
+from actfirst.rollout.scoring import EngineTeacher
+from actfirst.rollout.stage import Stage, open_references, open_stage
+from actfirst.rollout.stream import RolloutStream
+from actfirst.rollout.task_order import TaskOrder
+from actfirst.rollout.together import together
+from actfirst.runs.lines import Summary
+from actfirst.runs.run_folder import RunFolder
+from actfirst.runs.sinks import check_sinks, open_sinks
+from actfirst.training import loop
+from actfirst.training.clock import StageClock
+from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
+from actfirst.training.run import Evaluations, Training, TrainingLearner
+from actfirst.training.stored_state import StoredState
+from actfirst.training.watch import Watcher
+
+
+def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
+    """Train where the recipe says, to the end or from where a stopped run stands; returns the summary."""
+
+    async def to_the_end() -> Summary:
+        async with open_training(config, folder, resume=resume, watcher=watcher or Watcher()) as run:
+            return await run.train()
+
+    return asyncio.run(to_the_end())
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server."""
+
+    config: Config
+    student: Path
+    teacher: Path | None
+    encoder: PromptEncoder
+    stage: Stage
+    references: References
+    order: TaskOrder
+    evaluated: tuple[Task, ...]
+
+
+def find_parts(config: Config) -> Found:
+    """Find and check all parts; raises the error that names what is wrong. Nothing is written."""
+    quiet_libraries()
+    check_sinks(config.tracking.sinks)
+    student = resolve_model(config.models.student, "models.student")
+    check_installed(config)
+    # What a server holds is proven when the run begins: it has to be asked.
+    served = config.teacher.kind == "server"
+    teacher = None if served else resolve_model(config.models.teacher, "models.teacher")
+    if teacher is not None:
+        check_tokenizers(student, teacher)
+    check_limits(config, student, teacher)
+    stage = open_stage(config.environment, config.pool)
+    needed = method_of(config.rollout.method, config.methods).acting.needs_reference
+    return Found(
+        config=config,
+        student=student,
+        teacher=teacher,
+        encoder=open_encoder(student),
+        stage=stage,
+        references=open_references(stage, config.references) if needed else NoReferences(),
+        order=TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
+    )
+
+
+@asynccontextmanager
+async def open_training(
+    config: Config, folder: Path, *, resume: bool, watcher: Watcher
+) -> AsyncIterator[OpenedRun]:
+    """A run with all its parts but the learner; what is opened is closed at the end."""
+    begun = time.monotonic()
+    found = find_parts(config)
+    async with AsyncExitStack() as opened:
+        if config.runtime.kind == "ray":
+            from actfirst.training.ray.cluster import Demands, cluster
+
+            opened.enter_context(cluster(config.runtime, Demands.of(config)))
+        begin = RunFolder.open if resume else RunFolder.create
+        run_folder = begin(folder, dump_toml(config))
+        opened.callback(run_folder.close)
+        open_parts = _open_here if config.runtime.kind == "local" else _open_on_ray
+        engine, teacher, pool = await open_parts(found, opened)
+        found = replace(found, stage=replace(found.stage, pool=pool))
+        run = OpenedRun(found, run_folder, watcher, engine, teacher, begun)
+        opened.callback(lambda: run.folder.close())
+        yield run
+
+
+async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
+    config = found.config
+    engine = open_engine(config.engine, found.student)
+    opened.push_async_callback(engine.close)
+    teacher = open_teacher(config.teacher, config.models.teacher)
+    opened.push_async_callback(teacher.close)
+    opened.push_async_callback(found.stage.pool.close)
+    return engine, teacher, found.stage.pool
+
+
+async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
+    from actfirst.training.ray.cluster import Demands
+    from actfirst.training.ray.environments import start_pool
+    from actfirst.training.ray.fleet import Fleet, start_fleet
+
+    config, wanted = found.config, Demands.of(found.config)
+    deadline = config.runtime.request_seconds
+    engine = start_fleet(wanted.engine, config.engine, found.student, deadline)
+    opened.push_async_callback(engine.close)
+    if found.teacher is None:
+        teacher = open_teacher(config.teacher, config.models.teacher)
+    else:
+        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, deadline)
+    opened.push_async_callback(teacher.close)
+    elsewhere = config.runtime.environment_workers > 0
+    pool = start_pool(wanted.environment, config) if elsewhere else found.stage.pool
+    opened.push_async_callback(pool.close)
+    await together(part.open() for part in (engine, teacher) if isinstance(part, Fleet))
+    return engine, teacher, pool
+
+
+@dataclass
+class OpenedRun:
+    """A run that can be trained. Its parts can be looked at from outside meanwhile."""
+
+    found: Found
+    folder: RunFolder
+    watcher: Watcher
+    engine: Engine
+    teacher: Engine
+    begun: float
+    learner: TrainingLearner | None = None
+    lost_learners: int = 0
+    carried: float | None = None
+
+    async def train(self) -> Summary:
+        """Train to the end; as often as a learner is lost, go on from the last checkpoint."""
+        reached, in_a_row = -1, 0
+        while True:
+            try:
+                return await loop.train(await self._training())
+            except LearnerLost as error:
+                version = self.learner.version if self.learner else 0
+                in_a_row = in_a_row + 1 if version <= reached else 1
+                reached = max(reached, version)
+                self.lost_learners += 1
+                if in_a_row > self.found.config.runtime.restarts:
+                    raise
+                self.folder.close()
+                self.folder = RunFolder.open(self.folder.path)
+                self.folder.log(f"{error}; going on from the last checkpoint")
+
+    async def _training(self) -> Training:
+        """The run as its newest whole checkpoint left it, or new."""
+        state, checkpoint = stored_state(self.folder)
+        self.folder.rewind(state.offsets)
+        if self.carried is None:
+            self.carried = state.elapsed
+        # What a lost learner had done took time, too.
+        state = state.model_copy(update={"elapsed": self.carried})
+        learner = self.learner = self._start_learner()
+        try:
+            await learner.open(checkpoint)
+            # Engines begin with the student also when a run is resumed: on Ray, those that replace lost ones need a
+            # folder that nobody prunes.
+            if checkpoint is not None or self.lost_learners:
+                await self.engine.load_weights(learner.weights(), learner.version)
+            return self._put_together(state, learner)
+        except BaseException:
+            await learner.close()
+            raise
+
+    def _start_learner(self) -> TrainingLearner:
+        config, student = self.found.config, self.found.student
+        if config.runtime.kind == "local":
+            from actfirst.training.local import LocalLearner
+
+            return LocalLearner(student, config.learner, self.folder.checkpoints)
+        from actfirst.training.ray.learner import start_learner
+
+        return start_learner(student, config, self.folder.checkpoints)
+
+    def _put_together(self, state: StoredState, learner: TrainingLearner) -> Training:
+        found, config, stage = self.found, self.found.config, self.found.stage
+        acting = stage.policy(self.engine, found.encoder, config.rollout.generation)
+
+        def evaluating(engine: Engine) -> Player:
+            policy = stage.policy(engine, found.encoder, config.evaluation.generation)
+            return stage.player(policy, config.pool.retries)
+
+        self.folder.log(f"started at update {learner.version} of {config.run.updates}")
+        clock = StageClock(state.seconds, state.elapsed, self.begun)
+        buffer = SampleBuffer(config.learner.max_version_lag, Ledger.of(state.ledger), state.samples)
+        return Training(
+            config=config,
+            title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
+            folder=self.folder,
+            learner=learner,
+            engine=self.engine,
+            teacher_engine=self.teacher,
+            buffer=buffer,
+            rollouts=RolloutStream(
+                open_collector(found, acting, EngineTeacher(self.teacher), lambda: clock.training),
+                found.order,
+                lambda index: TrainingPoint(index, learner.version, config.run.updates),
+                overlap=config.rollout.overlap,
+                delivered=state.delivered,
+                expected_contexts=state.expected_contexts,
+                probe=state.probe,
+                on_episode=self.watcher.episode,
+                outlook=lambda arrived: buffer.outlook(
+                    arrived, config.learner.batch_size, learner.version, config.run.updates
+                ),
+            ),
+            evaluations=Evaluations(found.evaluated, evaluating(self.engine), evaluating(self.teacher)),
+            clock=clock,
+            watcher=self.watcher,
+            sinks=open_sinks(config.tracking.sinks, self.folder.path),
+            prove=lambda: prove_parts(config, found.student, acting, self.teacher),
+            history=list(state.evaluations),
+        )
+
+
+def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
+    """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
+    found = latest_valid(folder.checkpoints)
+    for reason in found.rejected:
+        folder.log(f"passed over a broken checkpoint: {reason}")
+    if found.checkpoint is None and found.rejected:
+        raise CheckpointError(
+            f"no checkpoint of {folder.path} is whole ({found.rejected[0]}); start a new run, or remove "
+            f"{folder.checkpoints} to begin this one again from update 0"
+        )
+    if found.checkpoint is None:
+        return StoredState.start(), None
+    stored = found.checkpoint
+    return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
+
+
+def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Callable[[], float]) -> Collector:
+    """What plays a batch of tasks and asks the teacher, by the recipe's method."""
+    config = found.config
+    method = method_of(config.rollout.method, config.methods)
+    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
+    # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
+    # update is already one version old when it arrives.
+    fresh_updates = config.learner.max_version_lag + (0 if config.rollout.overlap else 1)
+    cap = config.engine.max_concurrency * config.runtime.rollout_engines
+    return Collector(
+        method=method,
+        player=found.stage.player(acting, config.pool.retries, found.references),
+        teacher=teacher,
+        seed=config.run.seed,
+        budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
+        now=now,
+        pacer=Pacer(cap) if config.rollout.pacing else None,
+    )
