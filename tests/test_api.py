@@ -21,5 +21,5 @@ def test_a_recipe_is_loaded_trained_and_evaluated(tmp_path: Path) -> None:
     settings = overrides(tmp_path / "models", "run.updates=1", "evaluation.tasks_per_split=2")
     config = actfirst.load_recipe("pocket", *settings)
     assert config == resolve("pocket", settings)
-    assert actfirst.train(config, tmp_path / "run")["updates"] == 1
+    assert actfirst.train(config, tmp_path / "run").updates == 1
     assert actfirst.evaluate_model(tmp_path / "run", config).overall.tasks == 2

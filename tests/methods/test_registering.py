@@ -105,10 +105,10 @@ def test_nothing_is_loaded_before_a_recipe_names_it(rewarded: Path) -> None:
 def test_a_broken_package_does_not_hide_the_other_methods(
     rewarded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    install(rewarded, "odd", "ROW = 3\n", "[actfirst.methods]\nodd = odd:ROW\n")
+    install(rewarded, "odd_row", "ROW = 3\n", "[actfirst.methods]\nodd = odd_row:ROW\n")
     shown = run(capsys, "methods")
     assert "reward-only" in shown.out
-    assert "odd (odd:ROW) is neither a Method nor a Configured" in shown.err
+    assert "odd (odd_row:ROW) is neither a Method nor a Configured" in shown.err
 
 
 def test_a_notebook_registers_a_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,9 +39,16 @@ def begin(refuse: bool = False) -> Doubling:
     return Doubling()
 
 
-def left() -> list[psutil.Process]:
-    """Worker processes of this one; other tests may have left a simulator."""
-    return [child for child in psutil.Process().children() if "python" in child.name()]
+def children() -> set[psutil.Process]:
+    return {child for child in psutil.Process().children() if "python" in child.name()}
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """What other tests left running is not ours."""
+    before = children()
+    yield
+    assert children() <= before
 
 
 def test_in_this_process_in_order() -> None:
@@ -56,20 +64,17 @@ def test_a_worker_that_dies_or_hangs_costs_its_job_only() -> None:
     assert "longer than 2 s" in done[8].reason
     results = {job: result[0] for job, result in done.items() if not isinstance(result, GivenUp)}
     assert results == {1: 2, 9: 18, 10: 20}
-    assert not left()
 
 
 def test_workers_that_cannot_begin_end_the_work_with_their_error() -> None:
     with pytest.raises(EnvironmentFailure, match="no Java here"):
         list(run_jobs([1, 2], partial(begin, True), 1, 60.0))
-    assert not left()
 
 
 def test_giving_up_half_way_leaves_no_process() -> None:
     running = run_jobs(range(100), begin, 2, 60.0)
     next(running)
     running.close()  # type: ignore[attr-defined]
-    assert not left()
 
 
 KILLED = """

@@ -28,7 +28,7 @@ from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
-from actfirst.models.footprint import LOGITS_AT_ONCE
+from actfirst.models.shapes import LOGITS_AT_ONCE
 from actfirst.records import TurnSample, UpdateStats
 
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.

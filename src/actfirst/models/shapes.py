@@ -17,6 +17,9 @@ from actfirst.models.folder import read_config, resolve_model
 
 HEAD = "lm_head.weight"
 
+LOGITS_AT_ONCE = 1 << 25
+"""The learner makes logits for this many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actfirst.config.config import Config
-from actfirst.models.footprint import GPU_BYTES, Footprint, footprints
+from actfirst.training.footprint import GPU_BYTES, Footprint, footprints
 
 
 def placement_lines(config: Config) -> list[str]:

@@ -15,9 +15,9 @@ from actfirst.config.load import resolve
 from actfirst.learning.loss import LossConfig
 from actfirst.learning.packing import lay_out
 from actfirst.learning.update import Learner
-from actfirst.models.footprint import RESIDUAL, SAVED, footprints
 from actfirst.models.shapes import NAMED, ModelShape, shape_of
 from actfirst.terminal.placement import placement_lines
+from actfirst.training.footprint import RESIDUAL, SAVED, footprints
 from tests.learning.making import learning, make_samples
 
 
@@ -89,7 +89,7 @@ def test_activations_are_what_autograd_saves(tmp_path: Path, precision: str) -> 
     kept = (saved[5, False] - saved[3, False]) / 2
     assert kept == pytest.approx(SAVED[precision].of(shape[1]), rel=0.02)
     recomputed = (saved[5, True] - saved[3, True]) / 2
-    assert recomputed == pytest.approx(RESIDUAL * shape[1].hidden, rel=0.02)
+    assert recomputed == pytest.approx(RESIDUAL * shape[1].hidden_size, rel=0.02)
 
 
 def test_the_placement_of_the_paper_is_shown_with_memory_for_each_part() -> None:

@@ -1,7 +1,7 @@
 """An estimate of the memory that each part of a run takes, from shapes and settings alone.
 
 The formula stands in docs/scaling.md. The bytes of activations were counted on the real forward pass (what autograd
-saves, tests/models/test_footprint.py); allocators and kernels take a little more than is counted here.
+saves, tests/training/test_footprint.py); allocators and kernels take a little more than is counted here.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 from actfirst.config.config import Config
 from actfirst.config.sections import EngineSection, TeacherSection
-from actfirst.models.shapes import ModelShape, shape_of
+from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, shape_of
 
 GPU_BYTES = 80e9
 """Memory of a GPU where nothing else is known: that of the paper's A100."""
 
 _BYTES = {"float32": 4, "bfloat16": 2}
-LOGITS_AT_ONCE = 1 << 25
-"""The learner makes logits for so many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
-
-# Of each: logits as computed, in float32, their gradient, and the gradient as computed.
+# Of each logit: as computed, in float32, its gradient, and the gradient as computed.
 _LOGIT_BYTES = {"float32": 12, "bfloat16": 12}
 
 
