@@ -155,10 +155,6 @@ def _within_groups(
 
 
 def _scale(values: Sequence[float], settings: GroupSettings) -> tuple[float, float]:
-    """What is subtracted and what is divided by. A single value is neither shifted nor scaled."""
-    if len(values) == 1:
-        return 0.0, 1.0
-    mean = statistics.fmean(values)
-    if settings.normalisation == "mean_norm":
-        return mean, 1.0
-    return mean, statistics.stdev(values) + settings.epsilon
+    """What is subtracted and what is divided by. A single value has mean 0 and deviation 1, as in the authors' code."""
+    mean, deviation = (statistics.fmean(values), statistics.stdev(values)) if len(values) > 1 else (0.0, 1.0)
+    return mean, 1.0 if settings.normalisation == "mean_norm" else deviation + settings.epsilon

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from actfirst.config.config import Config
 from actfirst.config.sections import Generation
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.open import NoTeacher
 from actfirst.engines.remote import RemoteEngine
 from actfirst.engines.remote.replicas import Replica
 from actfirst.errors import CheckpointError, ConfigError, EngineError, TeacherError
@@ -72,7 +73,7 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
 
 
 def check_limits(config: Config, student: Path, teacher: Path | None) -> None:
-    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server."""
+    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server or not asked."""
     for who, path in (("student", student), ("teacher", teacher)):
         if path is None:
             continue
@@ -108,7 +109,7 @@ def _longest(limits: Generation) -> int:
 
 
 async def prove_parts(config: Config, student: Path, policy: Policy, teacher: Engine) -> None:
-    """Everything that can be proven only by asking the engines."""
+    """Everything that can be proven only by asking the engines. A teacher that nobody asks has nothing to prove."""
     if isinstance(teacher, RemoteEngine):
         await prove_served(config, student, teacher)
     await prove_scoring(policy, teacher, config.engine.dtype)
@@ -125,6 +126,8 @@ async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:
             f"the engine's sampling log-probs and its scores differ by up to {worst:.3g} "
             f"(allowed: {_TOLERANCE[dtype]:g} in {dtype}); advantages would be wrong"
         )
+    if isinstance(teacher, NoTeacher):
+        return
     scores = await teacher.score(prompt, completion.token_ids)
     if len(scores) != len(completion.token_ids) or not all(map(math.isfinite, scores)):
         raise TeacherError(f"the teacher did not return a finite log-prob per token: {scores!r}")
