@@ -86,10 +86,10 @@ class RolloutSection(Section):
     """How experience is collected."""
 
     tasks_per_batch: Positive = 16
+    method: str = Field("actfirst", description="a row of `actfirst methods`")
     group_size: Positive = Field(
         1, description="rollouts of each task in a batch, for methods that compare their rewards"
     )
-    method: str = Field("actfirst", description="a row of `actfirst methods`")
     responses: Literal["all", "admitted"] = Field(
         "admitted",
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
