@@ -9,7 +9,13 @@ from dataclasses import replace
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.config.sections import GigpoSection, GrpoSection, MethodsSection, OpdRewardSection, ReinforceSection
+from actfirst.config.sections import (
+    GigpoSection,
+    GrpoSection,
+    MethodsSection,
+    OpdRewardSection,
+    ReinforceSection,
+)
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.methods.acting import ThinkThenAct, TrainingPoint
 from actfirst.methods.group_objective import ALONE, EQUAL, LEFT, NO_SIGNAL, GroupRelative
@@ -102,9 +108,7 @@ class TestByHand:
         assert found[:5] == values(GRPO, WON_AND_LOST)
 
     def test_a_score_is_a_share_of_the_whole_reward(self) -> None:
-        objective = method_of(
-            "reinforce", MethodsSection(reinforce=ReinforceSection(reward="score"))
-        ).objective
+        objective = method_of("reinforce", MethodsSection(reinforce=ReinforceSection(reward="score"))).objective
         found = values(objective, [episode(0, "0", False, score=30.0), episode(1, "0", False, score=50.0)])
         assert found == pytest.approx([-1.0, 1.0])
 
@@ -182,7 +186,12 @@ class TestConfiguration:
             Method("odd", ThinkThenAct(), ResponseTiming.DEFERRED, objective=GRPO)
 
     def test_a_teacher_is_asked_for_only_where_something_needs_one(self) -> None:
-        rewards = ["rollout.method=gigpo", "rollout.group_size=2", "evaluation.teacher=false", "models.teacher="]
+        rewards = [
+            "rollout.method=gigpo",
+            "rollout.group_size=2",
+            "evaluation.teacher=false",
+            "models.teacher=",
+        ]
         assert resolve("pocket", rewards).models.teacher == ""
         for asks in ("learner.kl_weight=0.01", "rollout.method=opd-reward", "evaluation.teacher=true"):
             with pytest.raises(ConfigError, match=r"models\.teacher"):
