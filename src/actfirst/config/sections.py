@@ -63,6 +63,11 @@ class Generation(Section):
     )
     continuation: Positive = Field(128, description="tokens of the second request at most")
     fast_limit: Positive = Field(512, description="tokens of a fast action at most")
+    fast_reasoning: Literal["closed", "prefill", "none"] = Field(
+        "closed",
+        description="how a fast action is kept from reasoning; closed: its prompt ends as the model's chat template "
+        "ends without thinking; prefill: and with <action>; none: as full responses do",
+    )
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     top_p: Fraction = 1.0
     top_k: NonNegative = Field(0, description="0 disables it")

@@ -9,7 +9,7 @@ methods or engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
@@ -101,18 +101,14 @@ class OptionsSection(EnvironmentSection):
 class PromptForms:
     """How prompts are worded: a folder with `<mode>.txt` and `<mode>_no_history.txt` of each mode, and two functions.
 
-    `action_values` gives the placeholder values that describe what can be done now. `shown_reference` is how
-    a reference next observation appears in the inverse-dynamics prompt.
+    `action_values` gives the placeholder values that describe what can be done now: texts, or lists of items. How a
+    list looks is said by `forms.toml` in the folder, by default on one line, each item in quotes. `shown_reference` is
+    how a reference next observation appears in the inverse-dynamics prompt.
     """
 
     folder: Traversable
-    action_values: Callable[[Observation], Mapping[str, str]]
+    action_values: Callable[[Observation], Mapping[str, str | Sequence[str]]]
     shown_reference: Callable[[str], str] = str
-
-
-def quoted(items: Iterable[str]) -> str:
-    """A list as prompts show it: one line, each item in quotes."""
-    return ", ".join(f"'{item}'" for item in items)
 
 
 @dataclass(frozen=True, slots=True)

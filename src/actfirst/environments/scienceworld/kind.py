@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World, quoted
+from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.findings import Check
 from actfirst.environments.scienceworld.rules import ScienceworldRules
 from actfirst.environments.scienceworld.section import ScienceworldSection
@@ -63,8 +63,8 @@ def _kept(observation: Observation) -> Observation:
     return replace(observation, admissible=(), objects=())
 
 
-def _action_values(observation: Observation) -> Mapping[str, str]:
-    return {"action_templates": quoted(observation.templates), "objects": quoted(observation.objects)}
+def _action_values(observation: Observation) -> Mapping[str, Sequence[str]]:
+    return {"action_templates": observation.templates, "objects": observation.objects}
 
 
 KIND = EnvironmentKind(

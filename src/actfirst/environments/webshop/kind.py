@@ -70,11 +70,11 @@ def _without_price(instruction: str) -> str:
     return _PRICE.sub("", instruction)
 
 
-def _action_values(observation: Observation) -> Mapping[str, str]:
+def _action_values(observation: Observation) -> Mapping[str, Sequence[str]]:
     # The query is the student's to write, so search appears as a form; it is offered only with a search bar.
     actions = ["search[<your query>]"] if has_search_bar(observation) else []
     actions += [action for action in observation.admissible if action.startswith("click[")]
-    return {"available_actions": "\n".join(f"'{action}'," for action in actions)}
+    return {"available_actions": actions}
 
 
 def without_instruction(page: str) -> str:
