@@ -252,7 +252,14 @@ class OpenedRun:
             clock=clock,
             watcher=self.watcher,
             sinks=open_sinks(config.tracking.sinks, self.folder.path),
-            prove=lambda: prove_parts(config, found.student, acting, self.teacher),
+            prove=lambda: prove_parts(
+                config,
+                found.student,
+                stage.player(acting, config.pool.retries, found.references),
+                found.order.tasks,
+                self.teacher,
+                self.folder.log,
+            ),
             history=list(state.evaluations),
         )
 
