@@ -184,17 +184,37 @@ def _show_quality(path: Path) -> None:
     from actfirst.lab.results import read_quality
     from actfirst.methods.strategies import Strategy
 
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1f}"
+
+    rows = read_quality(path).rows
     print_records(
         {
             "checkpoint": row.checkpoint,
             "strategy": Strategy(row.strategy).label,
-            "repeat (%)": "–" if row.repeat is None else f"{row.repeat:.1f}",
+            "repeat (%)": shown(row.repeat),
             "successes per 100": f"{row.per_100:.2f}",
             "turns": f"{row.turns:.2f}",
             "SR (%)": f"{row.success:.1f}",
             "valid (%)": f"{row.valid:.1f}",
+            "parsed (%)": shown(row.parsed),
+            "tokens per fast action": shown(row.fast_tokens),
+            "first action aligned (%)": shown(row.first_action),
+            "fully aligned (%)": shown(row.full_trajectory),
         }
-        for row in read_quality(path).rows
+        for row in rows
+    )
+    print_records(
+        {
+            "checkpoint": row.checkpoint,
+            "strategy": Strategy(row.strategy).label,
+            "mode of fast actions": mode.replace("_", " "),
+            "fast actions": f"{fast.asked:,}",
+            "parsed (%)": f"{fast.parsed:.1f}",
+            "tokens each": f"{fast.tokens:.1f}",
+        }
+        for row in rows
+        for mode, fast in row.modes.items()
     )
 
 
