@@ -34,7 +34,7 @@ class QualityRow(Record):
     fast_tokens: float | None = None
     first_action: float | None = None
     full_trajectory: float | None = None
-    modes: dict[str, FastRow] = {}
+    modes: dict[str, FastRow] = Field(default_factory=dict)
 
 
 class QualityResult(Record):

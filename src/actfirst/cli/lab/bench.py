@@ -15,6 +15,7 @@ from actfirst.cli.console import print_note, print_records, read_counts
 from actfirst.cli.lab import bench_envs, bench_speed
 from actfirst.cli.options import Model, Overrides
 from actfirst.cli.progress import progress
+from actfirst.methods.strategies import Strategy
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -119,6 +120,9 @@ def quality(
     ] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Training tasks, drawn by task type; 0 for all.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all strategies.")] = 42,
+    act: Annotated[
+        list[Strategy] | None, typer.Option(help="A strategy; repeat it for several. Default: all three.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The result file. Default: runs/bench/quality-RECIPE.json.")
     ] = None,
@@ -128,6 +132,7 @@ def quality(
     \b
     actfirst bench quality pocket:student
     actfirst bench quality runs/vanilla --tasks 0
+    actfirst bench quality MODEL --recipe alfworld-small --tasks 20 --act guided
     actfirst bench quality runs/vanilla/checkpoints/step-000030/model --recipe pocket
     """
     from actfirst.config.load import resolve
@@ -149,7 +154,7 @@ def quality(
             resolve(used, settings),
             used,
             frozen,
-            Workload(tasks, seed),
+            Workload(tasks, seed, tuple(act or Strategy)),
             path,
             lambda what, done, of: told(done, of, what),
         )
@@ -182,7 +187,6 @@ def _show_rollout(path: Path) -> None:
 
 def _show_quality(path: Path) -> None:
     from actfirst.lab.results import read_quality
-    from actfirst.methods.strategies import Strategy
 
     def shown(value: float | None) -> str:
         return "–" if value is None else f"{value:.1f}"
@@ -204,7 +208,7 @@ def _show_quality(path: Path) -> None:
         }
         for row in rows
     )
-    print_records(
+    modes = [
         {
             "checkpoint": row.checkpoint,
             "strategy": Strategy(row.strategy).label,
@@ -215,7 +219,9 @@ def _show_quality(path: Path) -> None:
         }
         for row in rows
         for mode, fast in row.modes.items()
-    )
+    ]
+    if modes:
+        print_records(modes)
 
 
 app.command("rollout")(rollout)
