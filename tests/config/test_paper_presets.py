@@ -69,6 +69,7 @@ BESIDE_THE_TABLES = [
     ("Section 4.3: a response for every visited context", "rollout.responses", "all"),
     ("rollout collection and student optimization proceed asynchronously", "rollout.overlap", True),
     ("Rollout Quality: action-only requests stop at 512 tokens", "rollout.generation.fast_limit", 512),
+    ("Thinking Budget: a separate action-only decoding path", "rollout.generation.fast_reasoning", "closed"),
     ("the method of the paper", "rollout.method", "actfirst"),
     ("ours, not the paper's: drafts of fast actions", "rollout.generation.drafts", False),
     ("ours, not the paper's: full responses that pause", "engine.preempt", False),

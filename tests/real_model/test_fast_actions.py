@@ -153,7 +153,7 @@ class TestControlTokens:
 @pytest.mark.skipif(not published.ARCHIVE.exists(), reason=published.ABSENT)
 async def test_a_batch_of_the_papers_alfworld_recipe(qwen3: PromptEncoder, tmp_path: Path) -> None:
     """`paper/alfworld-0.6b` on real games, with a student that thinks whenever it may and else mostly follows the
-    reference: every fast prompt ends in a closed think block, no full prompt does, and fast actions stay below 32 tokens."""
+    reference: every fast prompt ends in a closed think block, no full prompt does, and fast actions are short."""
     (tmp_path / "train").symlink_to(published.unpacked() / "valid_seen")
     config = resolve("paper/alfworld-0.6b", [f"environment.folder={tmp_path}"])
     stage = open_stage(config.environment, config.pool)
