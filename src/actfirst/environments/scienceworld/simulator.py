@@ -1,7 +1,6 @@
 """One game of the simulator, as typed calls. It knows nothing of turns, splits or what is admissible.
 
-Calls that may draw chance take a seed; the same seeds give the same game. A question that the simulator asks back
-("Ambiguous request") is answered with its first choice: the candidates differ in nothing that a command could name.
+Calls that may draw chance take a seed; the same seeds give the same game.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ PRESET = "easy"
 UNKNOWN = "No known action matches that input."
 """What the simulator says to a command that it cannot parse."""
 
-_QUESTION = "Ambiguous request"
+QUESTION = "Ambiguous request"
+"""How the simulator asks which of several things is meant. The next command has to be the number of a choice."""
+
+FIRST_CHOICE = "0"
 _MOST_QUESTIONS = 4
 
 
@@ -57,14 +59,14 @@ class Simulator:
         with self._java.seeded(f"loading {kind} {variation}", seed):
             self._game.load(kind, variation, PRESET, gold)
 
-    def step(self, command: str, seed: int) -> str:
-        """Submit a command, and return what the simulator says."""
+    def step(self, command: str, seed: int, answering: bool = False) -> str:
+        """Submit a command, and return what the simulator says. `answering` takes the first choice of a question."""
         with self._java.seeded(f"the command {command!r}", seed):
             text = str(self._game.step(command))
-            for _ in range(_MOST_QUESTIONS):
-                if not text.startswith(_QUESTION):
+            for _ in range(_MOST_QUESTIONS if answering else 0):
+                if not text.startswith(QUESTION):
                     break
-                text = str(self._game.step("0"))
+                text = str(self._game.step(FIRST_CHOICE))
             return text
 
     def score(self) -> float:

@@ -8,6 +8,7 @@ builds, and they give its number exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from actfirst.records import Task
 
@@ -77,6 +78,9 @@ CHANCE = frozenset(
 )
 """Types that need chance to be pinned down (see `java.py`) before a reference replays: an unmodified simulator shows
 other things when the same actions are repeated (heredity, bees), or ends one action later (power)."""
+
+Gate = Literal["none", "valid list"]
+"""Which actions are submitted to the simulator: all, or only those that it lists as valid."""
 
 SPLITS = ("train", "eval")
 _LAST = 5  # variations of each type that are kept for evaluation
