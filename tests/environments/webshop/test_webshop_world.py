@@ -239,7 +239,7 @@ class TestConfiguration:
         assert not hosting(section).processes
 
     def test_other_ids(self) -> None:
-        world = open_world(Section(train=(0, 10), eval=(10, 12), goals="synthetic"))
+        world = open_world(Section(nouns="simple", train=(0, 10), eval=(10, 12), goals="synthetic"))
         assert [len(world.tasks(split)) for split in ("train", "eval")] == [10, 2]
 
     @pytest.mark.parametrize("ids", [{"train": (5, 5)}, {"train": (0, 11), "eval": (10, 12)}])
@@ -249,7 +249,7 @@ class TestConfiguration:
 
     def test_a_folder_without_a_catalogue_says_what_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailure, match=r"items_shuffle\.json and items_ins_v2\.json"):
-            open_world(Section(folder=str(tmp_path)))
+            open_world(Section(nouns="simple", folder=str(tmp_path)))
 
     def test_of_several_sets_the_full_one_counts(self, tmp_path: Path) -> None:
         for name in ("items_shuffle_1000", "items_ins_v2_1000", "items_shuffle", "items_ins_v2"):
