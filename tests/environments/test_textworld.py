@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.environments.alfworld.textworld_engine import PACKAGES, VERSIONS, installed_versions, require_textworld
+from actfirst.environments.alfworld.textworld_engine import (
+    PACKAGES,
+    VERSIONS,
+    installed_versions,
+    require_textworld,
+)
 from actfirst.environments.alfworld.world import KINDS, AlfworldWorld
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import EnvironmentFailure

@@ -17,7 +17,7 @@ from actfirst.environments.webshop.catalogue import Catalogue, find_files, memor
 from actfirst.environments.webshop.nouns import has_spacy, simple_nouns
 from actfirst.environments.webshop.oracle import oracle_candidates
 from actfirst.environments.webshop.section import WebshopSection as Section
-from actfirst.environments.webshop.shelf import MemoryShelf
+from actfirst.environments.webshop.shelf import memory_shelf
 from actfirst.environments.webshop.world import GoalChoice, WebshopWorld, choose_nouns, open_webshop
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Observation, Task
@@ -217,7 +217,7 @@ class TestObservations:
 def test_everything_can_be_given() -> None:
     """Products, prices, search, goals and nouns of somebody else: a walk of the original can be replayed on them."""
     catalogue = Catalogue(
-        shelf=MemoryShelf([product()]),
+        shelf=memory_shelf([product()]),
         price={"B1": 99.0}.__getitem__,
         search=lambda query: ["B1"],
         goals=lambda kind: [goal()],

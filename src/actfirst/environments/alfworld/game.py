@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,20 +29,12 @@ class GameFile:
     pddl_domain: str
     grammar: str
     pddl_problem: str
-    walkthrough: tuple[str, ...] = ()
     solvable: bool = True
+    walkthrough: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The file's content; TextWorld and ALFWorld read it."""
-        return json.dumps(
-            {
-                "pddl_domain": self.pddl_domain,
-                "grammar": self.grammar,
-                "pddl_problem": self.pddl_problem,
-                "solvable": self.solvable,
-                "walkthrough": list(self.walkthrough),
-            }
-        )
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

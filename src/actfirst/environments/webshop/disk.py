@@ -44,7 +44,7 @@ from actfirst.environments.webshop.json_stream import stream_object
 from actfirst.environments.webshop.products import Product
 from actfirst.environments.webshop.search.builder import IndexBuilder
 from actfirst.environments.webshop.search.index import SearchIndex
-from actfirst.environments.webshop.shelf import DiskShelf, Labels
+from actfirst.environments.webshop.shelf import Labels, Shelf, disk_shelf
 from actfirst.errors import EnvironmentFailure
 
 FORMAT = 2
@@ -87,7 +87,7 @@ def open_catalogue(folder: Path) -> Catalogue:
     """The catalogue of a finished index folder."""
     meta = read_meta(folder)
     index = SearchIndex.open(folder)
-    shelf = DiskShelf(
+    shelf = disk_shelf(
         folder / _RECORDS,
         np.load(folder / "record_starts.npy", mmap_mode="r"),
         index.find,
@@ -155,8 +155,8 @@ class _Writer:
         self._builder = IndexBuilder(folder)
         self._records = (folder / _RECORDS).open("wb")
         self._starts = array("Q", [0])
-        self._categories = _Numbering()
-        self._queries = _Numbering()
+        self._categories = Labels()
+        self._queries = Labels()
         self._combinations = array("q")
         self._asked = array("b")
         self._lows = array("d")
@@ -191,8 +191,8 @@ class _Writer:
         caps[asked] = draw_caps(prices[asked].tolist())
         arrays: dict[str, NDArray[Any]] = {
             "record_starts": np.frombuffer(self._starts, np.uint64),
-            "category_numbers": np.frombuffer(self._categories.numbers, np.uint32),
-            "query_numbers": np.frombuffer(self._queries.numbers, np.uint32),
+            "category_numbers": np.asarray(self._categories.numbers),
+            "query_numbers": np.asarray(self._queries.numbers),
             "goal_ends": np.cumsum(np.frombuffer(self._combinations, np.int64)),
             "prices": prices,
             "caps": caps,
@@ -210,18 +210,7 @@ class _Writer:
         write_meta(self._folder, source, meta)
 
 
-class _Numbering:
-    """Gives equal labels equal numbers, in the order in which they first come."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-        self.numbers = array("I")
-
-    def add(self, label: str) -> None:
-        self.numbers.append(self.known.setdefault(label, len(self.known)))
-
-
-def _made(folder: Path, shelf: DiskShelf) -> MadeGoals:
+def _made(folder: Path, shelf: Shelf) -> MadeGoals:
     """Generated goals; their order takes a while on a full catalogue, so it is kept in the folder."""
     ends = np.load(folder / "goal_ends.npy", mmap_mode="r")
     path = folder / "goal_order.npy"
@@ -233,13 +222,13 @@ def _made(folder: Path, shelf: DiskShelf) -> MadeGoals:
     return MadeGoals(shelf.__getitem__, ends, caps, np.load(path, mmap_mode="r"))
 
 
-def _human(folder: Path, shelf: DiskShelf, prices: NDArray[np.float64]) -> list[Goal]:
+def _human(folder: Path, shelf: Shelf, prices: NDArray[np.float64]) -> list[Goal]:
     written = json.loads((folder / "human.json").read_text(encoding="utf-8"))
     annotated = ((shelf[position], float(prices[position]), texts) for position, texts in written)
     return in_order(human_goals(annotated))
 
 
-def _position(shelf: DiskShelf, asin: str) -> int:
+def _position(shelf: Shelf, asin: str) -> int:
     position = shelf.position(asin)
     if position is None:
         raise KeyError(asin)
