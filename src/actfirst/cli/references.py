@@ -213,7 +213,6 @@ def show(
 
 
 def choose(world: World, split: str, per_kind: int, only: str) -> list[Task]:
-    """The tasks of a split that are meant, in order."""
     from collections import Counter
 
     from actfirst.errors import TaskError

@@ -32,9 +32,7 @@ class Environment(Protocol):
         """Begin the task; returns its instruction and the first observation."""
         ...
 
-    def step(self, action: str) -> Observation:
-        """Submit an action and return what follows."""
-        ...
+    def step(self, action: str) -> Observation: ...
 
     def close(self) -> None:
         """Release everything. Calling it twice is allowed."""
@@ -138,10 +136,6 @@ def _needs_nothing(section: EnvironmentSection) -> None:
     """Everything that it needs is installed with it."""
 
 
-def _no_checks() -> Sequence[Check]:
-    return ()
-
-
 S = TypeVar("S", bound=EnvironmentSection)
 
 
@@ -171,7 +165,7 @@ class EnvironmentKind(Generic[S]):
     hosting: Callable[[S], Hosting] = _alone
     require: Callable[[S], None] = _needs_nothing
     sources: ReferenceSources = field(default_factory=ReferenceSources)
-    checks: Callable[[], Sequence[Check]] = _no_checks
+    checks: Callable[[], Sequence[Check]] = tuple
     walk: Walk = any_admissible
     sample: str = ""
     comparing: Comparing | None = None

@@ -107,7 +107,6 @@ class Engine:
 
     @property
     def digest(self) -> str:
-        """Identifies the set of positive facts."""
         return self.state.digest
 
     def _refresh(self) -> None:

@@ -52,7 +52,6 @@ class PocketWorld:
         return GameEnvironment(self.game)
 
     def game(self, task: Task) -> Game:
-        """The game of a task, ready to be played."""
         return make_game(self.seed, self.size, task.split, self._index(task))
 
     def write(self, task: Task, folder: Path) -> Path:

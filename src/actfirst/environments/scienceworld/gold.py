@@ -85,7 +85,6 @@ class GoldPaths:
         return best
 
     def score(self, task: Task, actions: Sequence[str]) -> float:
-        """The best score that the actions reach."""
         return self.play(task, actions).score
 
     def cut(self, task: Task, commands: Commands) -> Commands:
@@ -146,7 +145,6 @@ class GoldPaths:
         return course, answer
 
     def _choices(self, naming_seed: int, command: str) -> list[str]:
-        """The listed commands that `command` may stand for here."""
         listed = self._simulator.listed_commands(naming_seed)
         shown = self._simulator.shown_objects(naming_seed)
         admitted = spellings(listed, self._simulator.templates(), shown)

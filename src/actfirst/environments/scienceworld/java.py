@@ -123,7 +123,6 @@ class JavaProcess:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def new_game(self) -> Any:
-        """An empty game of the simulator."""
         with self.calling("opening a game"):
             return self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
 

@@ -93,7 +93,6 @@ def is_random(task: Task) -> bool:
 
 
 def split_variations(kind: str, split: str) -> range:
-    """The variations of a task type that belong to a split."""
     count = VARIATIONS[kind]
     if split == "train":
         return range(count // 2) if kind in TRAINING else range(0)
@@ -101,7 +100,6 @@ def split_variations(kind: str, split: str) -> range:
 
 
 def list_tasks(kinds: Sequence[str], split: str) -> tuple[Task, ...]:
-    """All tasks of a split, by task type in the given order."""
     return tuple(
         Task(f"scienceworld/{split}/{kind}/{variation}", split, kind)
         for kind in kinds

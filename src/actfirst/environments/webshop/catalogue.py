@@ -112,7 +112,6 @@ def read_human(files: CatalogueFiles) -> dict[str, list[dict[str, Any]]]:
 def memory_catalogue(
     products: Iterable[Product], human: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Catalogue:
-    """A catalogue of products that are in memory."""
     shelved = tuple(products)
     prices = draw_prices(product.pricing for product in shelved)
     builder = IndexBuilder()

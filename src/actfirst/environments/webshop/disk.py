@@ -84,7 +84,6 @@ def is_indexed(files: CatalogueFiles, folder: Path, limit: int | None = None) ->
 
 
 def open_catalogue(folder: Path) -> Catalogue:
-    """The catalogue of a finished index folder."""
     meta = read_meta(folder)
     index = SearchIndex.open(folder)
     shelf = disk_shelf(

@@ -66,7 +66,6 @@ def has_spacy() -> bool:
 
 
 def spacy_nouns() -> Nouns:
-    """The nouns that spaCy's model finds."""
     import spacy
 
     language = spacy.load(SPACY_MODEL, disable=["parser", "ner", "lemmatizer"])

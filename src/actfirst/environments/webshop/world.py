@@ -81,7 +81,6 @@ class WebshopWorld:
         return WebshopEnvironment(self.shop, self.find, self._after_invalid)
 
     def find(self, task: Task) -> tuple[int, Goal]:
-        """The id and the goal of a task."""
         name, _, number = task.id.rpartition("/")
         split = name.removeprefix("webshop/")
         if split in self._splits and number.isdecimal() and int(number) in self._splits[split]:

@@ -45,7 +45,6 @@ class SearchIndex:
         return len(self.lengths)
 
     def search(self, query: str, hits: int = HITS) -> NDArray[np.uint32]:
-        """The best documents for a query, best first."""
         scores = np.zeros(len(self), np.float64)
         filled = int(np.count_nonzero(self.lengths))
         norms = inverse_norms(float(self.length_sum[0]) / filled) if filled else None
@@ -61,7 +60,6 @@ class SearchIndex:
         return self._best(np.flatnonzero(scores), scores, hits)
 
     def find(self, name: str) -> int | None:
-        """The document of a name."""
         wanted = name.encode("utf-8", "surrogatepass")
         if len(wanted) > self.names.itemsize:
             return None  # and no search: numpy would widen, that is copy, all names
