@@ -22,7 +22,7 @@ INVALID = "juggle with all of it at once"
 
 
 class EnvironmentContract:
-    """What `envs/base.py` promises, as tests. `sample` tasks of each split are played for `turns` turns.
+    """What `environments/base.py` promises, as tests. `sample` tasks of each split are played for `turns` turns.
 
     `looks` are actions that show the state where an observation does not name it. `unlisted` is an action that makes
     sense to the environment on its first page and is not on the list there.

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from actfirst.environments.alfworld import wording
 from actfirst.environments.alfworld.game import Game
-from actfirst.environments.alfworld.goal import HeldInLight
-from actfirst.environments.alfworld.problem import Fact
+from actfirst.environments.alfworld.problem import Fact, HeldInLight
 from actfirst.environments.alfworld.state import State
 
 Command = tuple[str, str, str]

@@ -14,8 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from actfirst.environments.alfworld.dialect import read_dialect
-from actfirst.environments.alfworld.goal import Goal, HeldInLight, read_goal
-from actfirst.environments.alfworld.problem import Fact, Problem, parse_problem
+from actfirst.environments.alfworld.problem import Fact, Goal, HeldInLight, Problem, parse_problem, read_goal
 from actfirst.errors import EnvironmentFailure
 
 _ESCAPES = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))

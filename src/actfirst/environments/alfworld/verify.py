@@ -49,7 +49,7 @@ _SPACED = 0.03
 _ENOUGH = 5
 """Differences of one walk after which the rest only repeats the first."""
 
-PLAYING = ("dialect", "engine", "environment", "game", "goal", "problem", "state", "wording")
+PLAYING = ("dialect", "engine", "environment", "game", "problem", "state", "wording")
 """The modules of this package that decide what the native engine says."""
 
 _ASK = """

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import installed_version
 from actfirst.errors import EnvironmentFailure
 
 VERSION = "1.2.3"
