@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import weakref
 from dataclasses import dataclass
+from operator import attrgetter
 
 from actfirst.environments.scienceworld import java
 
@@ -90,7 +91,9 @@ class Simulator:
     def templates(self) -> tuple[Template, ...]:
         with self._java.calling("listing the templates"):
             found = json.loads(self._game.getPossibleActionsWithIDs())
-        return tuple(sorted((Template(t["template_id"], t["action_example"]) for t in found), key=_text))
+        return tuple(
+            sorted((Template(t["template_id"], t["action_example"]) for t in found), key=attrgetter("text"))
+        )
 
     def shown_objects(self, seed: int) -> dict[int, str]:
         """The objects in sight, each with a name that no other object in sight has."""
@@ -103,14 +106,10 @@ class Simulator:
         with self._java.seeded("listing the valid commands", seed):
             found = json.loads(self._game.getValidActionObjectCombinationsJSON())["validActions"]
         listed = (ListedCommand(c["action"], c["template_id"], tuple(c["obj_ids"])) for c in found)
-        return tuple(sorted(listed, key=_text))
+        return tuple(sorted(listed, key=attrgetter("text")))
 
     def names(self) -> dict[int, tuple[str, ...]]:
         """Every name that an object answers to, for all objects that the agent could ever refer to here."""
         with self._java.calling("listing the names"):
             found = json.loads(self._game.getAllObjectIdsTypesReferentsLUTJSON())
         return {int(number): tuple(entry["referents"]) for number, entry in found.items()}
-
-
-def _text(item: Template | ListedCommand) -> str:
-    return item.text

@@ -46,25 +46,13 @@ VARIATIONS: dict[str, int] = {
 }
 """Task types in the simulator's own numbering (1-1 to 10-2), with the number of variations."""
 
-TRAINING = (
-    "boil",
-    "melt",
-    "change-the-state-of-matter-of",
-    "use-thermometer",
-    "measure-melting-point-known-substance",
-    "power-component",
-    "test-conductivity",
-    "find-living-thing",
-    "find-plant",
-    "grow-plant",
-    "chemistry-mix",
-    "chemistry-mix-paint-secondary-color",
-    "lifespan-shortest-lived",
-    "identify-life-stages-2",
-    "inclined-plane-determine-angle",
-    "inclined-plane-friction-named-surfaces",
-    "mendelian-genetics-known-plant",
-)
+_TRAINING = """
+boil melt change-the-state-of-matter-of use-thermometer measure-melting-point-known-substance power-component
+test-conductivity find-living-thing find-plant grow-plant chemistry-mix chemistry-mix-paint-secondary-color
+lifespan-shortest-lived identify-life-stages-2 inclined-plane-determine-angle
+inclined-plane-friction-named-surfaces mendelian-genetics-known-plant
+"""
+TRAINING = tuple(_TRAINING.split())
 """The 17 task types of the training split."""
 
 CHANCE = frozenset(
