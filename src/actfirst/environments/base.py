@@ -26,15 +26,13 @@ from actfirst.records import Observation, Task
 
 
 class Environment(Protocol):
-    """Plays one episode at a time. An invalid action costs a turn and changes nothing else."""
+    """Plays one episode at a time. Anything that is not an action costs a turn and changes nothing else."""
 
     def reset(self, task: Task) -> tuple[str, Observation]:
         """Begin the task; returns its instruction and the first observation."""
         ...
 
-    def step(self, action: str) -> Observation:
-        """Submit an action and return what follows."""
-        ...
+    def step(self, action: str) -> Observation: ...
 
     def close(self) -> None:
         """Release everything. Calling it twice is allowed."""
@@ -134,10 +132,6 @@ def _needs_nothing(section: EnvironmentSection) -> None:
     """Everything that it needs is installed with it."""
 
 
-def _no_checks() -> Sequence[Check]:
-    return ()
-
-
 S = TypeVar("S", bound=EnvironmentSection)
 
 
@@ -150,6 +144,7 @@ class EnvironmentKind(Generic[S]):
 
     - `section`: its table in a recipe; `open` makes a world of it.
     - `rules` and `prompts`: when a guided turn came out as in the reference, and how a turn is put to a model.
+    - `executes_unlisted`: whether actions that `Observation.admissible` does not name may be carried out, too.
     - `hosting`: where its environments are best played; `require` raises EnvironmentFailure where they cannot be.
     - `sources`: how its tasks are solved, for whoever makes references.
     - `checks`: what `actfirst doctor` looks at.
@@ -162,10 +157,11 @@ class EnvironmentKind(Generic[S]):
     open: Callable[[S], World]
     rules: TransitionRules
     prompts: PromptForms
+    executes_unlisted: bool = False
     hosting: Callable[[S], Hosting] = _alone
     require: Callable[[S], None] = _needs_nothing
     sources: ReferenceSources = field(default_factory=ReferenceSources)
-    checks: Callable[[], Sequence[Check]] = _no_checks
+    checks: Callable[[], Sequence[Check]] = tuple
     walk: Walk = any_admissible
     sample: str = ""
     comparing: Comparing | None = None

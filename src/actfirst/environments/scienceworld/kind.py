@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _open(section: ScienceworldSection) -> World:
     from actfirst.environments.scienceworld.world import ScienceworldWorld
 
-    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit)
+    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit, section.gate)
 
 
 def _hosting(section: ScienceworldSection) -> Hosting:
@@ -72,6 +72,7 @@ KIND = EnvironmentKind(
     section=ScienceworldSection,
     open=_open,
     rules=ScienceworldRules(),
+    executes_unlisted=True,
     prompts=PromptForms(files("actfirst.environments.scienceworld") / "templates", _action_values),
     hosting=_hosting,
     require=_require,

@@ -34,6 +34,7 @@ def _open(section: WebshopSection) -> World:
         products=section.products,
         goals=section.goals,
         nouns=section.nouns,
+        after_invalid=section.after_invalid,
         turn_limit=section.turn_limit,
         splits={"train": range(*section.train), "eval": range(*section.eval)},
     )
@@ -101,6 +102,7 @@ KIND = EnvironmentKind(
     section=WebshopSection,
     open=_open,
     rules=WebshopRules(),
+    executes_unlisted=True,  # a search has no place in a list
     prompts=PromptForms(
         files("actfirst.environments.webshop") / "templates", _action_values, without_instruction
     ),
