@@ -83,8 +83,10 @@ async def test_cancelling_a_paused_response_leaves_nothing(make_embedded: MakeEn
     fast = asyncio.create_task(engine.generate([1, 2], Sampling(300, seed=1), Priority.FAST))
     await until(lambda: engine.stats().paused == 1)
     full.cancel()
-    await fast
+    assert len((await fast).token_ids) == 300
     await until(lambda: engine.stats().running == engine.stats().waiting == 0)
+    assert full.cancelled()
+    assert engine.stats().full_ended == 0
 
 
 async def test_time_and_tokens_are_counted_by_class(make_embedded: MakeEngine, endless: Path) -> None:
