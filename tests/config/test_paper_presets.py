@@ -73,6 +73,9 @@ BESIDE_THE_TABLES = [
     ("the method of the paper", "rollout.method", "actfirst"),
     ("ours, not the paper's: drafts of fast actions", "rollout.generation.drafts", False),
     ("ours, not the paper's: full responses that pause", "engine.preempt", False),
+    ("ours, not the paper's: fast actions go before full responses", "engine.priority", False),
+    ("OPD Optimization: one set of parameters generated a response", "engine.swap", "drain"),
+    ("OPD Optimization: first-in, first-out by completion", "rollout.sample_order", "completion"),
     ("ours, not the paper's: pacing by the cap", "rollout.pacing", False),
     ("every evaluation task", "evaluation.tasks_per_split", 0),
 ]

@@ -297,4 +297,5 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
         pacer=Pacer(cap) if config.rollout.pacing else None,
+        sample_order=config.rollout.sample_order,
     )
