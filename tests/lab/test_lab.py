@@ -12,13 +12,13 @@ import pytest
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml, resolve
 from actfirst.errors import RunFolderError
-from actfirst.evaluate import model as evaluating
 from actfirst.evaluate.results import Outcome, summarise
 from actfirst.lab import lab
 from actfirst.lab.compare_runs import PlannedRun, Told
 from actfirst.lab.lab import LabPlan, run_lab
 from actfirst.runs.evaluations import Evaluation
 from actfirst.runs.run import open_run
+from actfirst.training import playing as evaluating
 from actfirst.training.stored_state import StoredState
 from tests.support.run_folders import write_run
 
