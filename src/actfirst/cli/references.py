@@ -92,6 +92,8 @@ def build(
     from actfirst.references.build.coverage import coverage
     from actfirst.references.sources import Import
     from actfirst.references.store import ReferenceStore
+    from actfirst.runs.preparation import Preparation
+    from actfirst.runs.preparation import add as add_cost
 
     started = Effort.now()
     config = resolve(recipe, overrides or [])
@@ -107,12 +109,15 @@ def build(
         workers=_workers(config, workers),
         again=again,
     )
+    building = Effort.now()
+    candidates = 0
     with progress("tasks") as told:
         covered = 0
 
         def tell(done: int, of: int, attempt: Attempt | None) -> None:
-            nonlocal covered
+            nonlocal covered, candidates
             covered += attempt is not None and attempt.reference is not None
+            candidates += attempt.candidates if attempt is not None else 0
             told(done, of, f"{covered} new references")
 
         build_store(kind, opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
@@ -120,6 +125,11 @@ def build(
     print_coverage(out, result)
     effort = Effort.now().since(started)
     print_effort(effort)
+    seconds = Effort.now().since(building).seconds
+    cost = Preparation(
+        environment=config.environment.name, stage="references", seconds=seconds, candidates=candidates
+    )
+    add_cost(out, cost)
     write_result(json_file, {**asdict(result), **asdict(effort)})
 
 

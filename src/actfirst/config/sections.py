@@ -296,6 +296,17 @@ class EvaluationSection(Section):
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
     batch_tasks: Positive = Field(64, description="tasks in play at once")
+    runners: NonNegative = Field(
+        0, description="tasks in play per engine at most; 0: only batch_tasks limits them"
+    )
+    engines: NonNegative = Field(
+        0,
+        description="engines of a command that plays a model (eval, bench quality, references build --teacher); 0: "
+        "runtime.rollout_engines. Evaluation inside training uses the engines of training",
+    )
+    memory: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="share of each GPU's memory that vLLM takes in such a command; 0: the engine's own"
+    )
     every: NonNegative = Field(0, description="updates between evaluations during training; 0: none")
     at_start: bool = False
     at_end: bool = False
@@ -345,7 +356,11 @@ class CheckpointSection(Section):
     """When checkpoints are written; a killed run resumes from the newest complete one."""
 
     every: Positive = Field(10, description="updates between checkpoints")
-    keep: Positive = 2
+    keep: Positive = Field(2, description="newest checkpoints that are kept")
+    keep_at: tuple[Positive, ...] = Field(
+        (), description="updates after which a checkpoint is written and kept for good"
+    )
+    keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
 
 
 class TrackingSection(Section):

@@ -67,7 +67,8 @@ def rollout(
     actfirst bench rollout --optimised --scale paper --contexts 16 --caps 16,256 --horizons 30
     actfirst bench rollout --simulated --scale paper
 
-    Prefix caching is off, as in the paper, unless you switch it on. Beside each speedup stand its limits, estimated
+    Prefix caching is off, as in the paper, unless you switch it on; --scale paper also takes the paper's share of GPU
+    memory (0.85) and tokens per step (16,384). Beside each speedup stand its limits, estimated
     from single requests and timed on this engine. A stopped measurement is continued by repeating the command.
     """
     from dataclasses import replace
@@ -75,7 +76,7 @@ def rollout(
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.rollout.experiment import measure, simulate
-    from actfirst.lab.rollout.settings import SCALES
+    from actfirst.lab.rollout.settings import SCALES, engine_of
     from actfirst.lab.rollout.simulated import LatencyModel
     from actfirst.models.folder import find_model
 
@@ -98,8 +99,7 @@ def rollout(
         with progress("points") as told:
             simulate(stated, prompt_tokens, settings.one_batch(), path, told)
     else:
-        engine = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
-        config = resolve(recipe, [*engine, *(overrides or [])])
+        config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
         student = model or config.models.student
         with progress("points") as told:
             measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
