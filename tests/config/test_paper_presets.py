@@ -210,3 +210,31 @@ def test_the_constants_stand_in_the_base_preset_and_are_not_left_to_defaults() -
             assert part in table, key
             table = table[part]
         assert (tuple(table) if isinstance(table, list) else table) == value
+
+
+@pytest.mark.parametrize(
+    ("bench", "steps", "kl", "normalisation", "mini_batch"),
+    [
+        ("alfworld", 250, 0.01, "mean_std_norm", 256),
+        ("webshop", 2_200, 0.0, "mean_norm", 64),
+        ("scienceworld", 144, 0.01, "mean_std_norm", 256),
+    ],
+)
+def test_teachers_are_trained_with_the_constants_of_gigpos_authors(
+    bench: str, steps: int, kl: float, normalisation: str, mini_batch: int
+) -> None:
+    """Appendix "Teacher Training"; the constants are those of the authors' scripts."""
+    config = resolve(f"paper/teacher-{bench}-gigpo")
+    learner, gigpo = config.learner, config.methods.gigpo
+    assert (config.run.updates, config.rollout.method) == (steps, "gigpo")
+    assert (config.rollout.tasks_per_batch, config.rollout.group_size) == (16, 8)
+    assert (learner.learning_rate, learner.kl_weight, learner.entropy_weight) == (1e-6, kl, 0.001)
+    assert (learner.batch_size, learner.whole_batches, learner.aggregation) == (mini_batch, True, "token-mean")
+    assert (gigpo.discount, gigpo.step_weight, gigpo.invalid_penalty, gigpo.reward_scale) == (
+        0.95,
+        1.0,
+        0.1,
+        10.0,
+    )
+    assert (gigpo.normalisation, gigpo.over) == (normalisation, "steps")
+    assert config.models.teacher == (config.models.student if kl else "")  # the anchor is where training starts

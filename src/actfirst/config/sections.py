@@ -50,7 +50,9 @@ class ModelsSection(Section):
     """Checkpoint folders in Hugging Face format; `pocket:student` and `pocket:teacher` ship with actfirst."""
 
     student: str = Field(description="the model that is trained")
-    teacher: str = Field(description="the frozen model that scores; same tokenizer as the student")
+    teacher: str = Field(
+        "", description="the frozen model that scores; same tokenizer as the student; empty: none is needed"
+    )
 
 
 class Generation(Section):
@@ -93,6 +95,9 @@ class RolloutSection(Section):
 
     tasks_per_batch: Positive = 16
     method: str = Field("actfirst", description="a row of `actfirst methods`")
+    group_size: Positive = Field(
+        1, description="rollouts of each task in a batch, for methods that compare their rewards"
+    )
     responses: Literal["all", "admitted"] = Field(
         "admitted",
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
@@ -133,6 +138,58 @@ class TurnOpdSection(Section):
     warm: Fraction = Field(0.5, description="share of all updates after which turns are fully balanced")
 
 
+class GroupRewardSection(Section):
+    """Advantages from rewards of a group (GRPO's form). Defaults are those of GiGPO's authors where they have one."""
+
+    reward: Literal["success", "score"] = Field(
+        "success",
+        description="what an episode earns: all of reward_scale at success, or the share of its score",
+    )
+    reward_scale: Annotated[float, Field(gt=0.0)] = 10.0
+    invalid_penalty: Share = Field(0.1, description="taken from the reward of a turn with an invalid action")
+    invalid: Literal["unparsed", "unparsed-or-no-thought", "inadmissible"] = Field(
+        "unparsed",
+        description="what counts as invalid: no action field; or no think tags either; or not an admissible action",
+    )
+    discount: Fraction = Field(0.95, description="of later rewards in the return of a step")
+    step_weight: Share = Field(0.0, description="of the step advantage, over equal observations of a group")
+    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_std_norm"
+    over: Literal["steps", "trajectories"] = Field(
+        "trajectories", description="what mean and deviation of episode rewards run over"
+    )
+    similarity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="observations at least this much alike count as equal; 0: only equal ones"
+    )
+    epsilon: Annotated[float, Field(gt=0.0)] = Field(1e-6, description="added to deviations")
+
+
+class GrpoSection(GroupRewardSection):
+    """GRPO: the episode's reward against those of its group."""
+
+    dynamic_sampling: bool = Field(
+        False, description="leave out groups whose rewards are all equal, and collect others instead"
+    )
+
+
+class ReinforceSection(GrpoSection):
+    """REINFORCE with the mean of the group as baseline."""
+
+    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_norm"
+
+
+class GigpoSection(GrpoSection):
+    """GiGPO, as its authors run it."""
+
+    step_weight: Share = 1.0
+    over: Literal["steps", "trajectories"] = "steps"
+
+
+class OpdRewardSection(GroupRewardSection):
+    """Distillation plus weight x group-relative advantage."""
+
+    weight: Share = Field(1.0, description="of the group-relative advantage beside that of distillation")
+
+
 class MethodsSection(Section):
     """Constants of single methods; a run uses those of its own method only.
 
@@ -145,6 +202,10 @@ class MethodsSection(Section):
     tcod_f2b: GrowthSection = GrowthSection()
     tcod_b2f: GrowthSection = GrowthSection(every=5)
     turnopd_style: TurnOpdSection = TurnOpdSection()
+    gigpo: GigpoSection = GigpoSection()
+    grpo: GrpoSection = GrpoSection()
+    reinforce: ReinforceSection = ReinforceSection()
+    opd_reward: OpdRewardSection = OpdRewardSection()
 
     def of(self, method: str) -> Section | None:
         """The constants of a method, if there are any here."""
@@ -172,6 +233,18 @@ class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
     batch_size: Positive = Field(64, description="turn-level full responses per update")
+    whole_batches: bool = Field(
+        False,
+        description="an update takes all samples of the rollout batch, in seeded order, in optimiser steps of "
+        "batch_size each; the last takes the rest",
+    )
+    aggregation: Literal["seq-mean-token-mean", "token-mean"] = Field(
+        "seq-mean-token-mean", description="means within responses and then over them, or one over all tokens"
+    )
+    kl_weight: Share = Field(
+        0.0, description="of the KL to models.teacher at sampled tokens (low-variance estimator)"
+    )
+    entropy_weight: Share = Field(0.0, description="of the policy's entropy, as a bonus")
     max_version_lag: NonNegative = 1
     learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
     betas: tuple[Beta, Beta] = (0.9, 0.999)

@@ -20,13 +20,13 @@ from pathlib import Path
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
 from actfirst.engines.base import Engine
-from actfirst.engines.open import open_engine, open_teacher
+from actfirst.engines.open import NoTeacher, open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import CheckpointError, LearnerLost
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid
 from actfirst.methods.acting import Policy, TrainingPoint
-from actfirst.methods.table import METHODS, ResponseTiming, method_of
+from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Task
@@ -71,7 +71,8 @@ def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watche
 
 @dataclass(frozen=True)
 class Found:
-    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server."""
+    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server, and where
+    nobody asks one."""
 
     config: Config
     student: Path
@@ -90,8 +91,8 @@ def find_parts(config: Config) -> Found:
     student = resolve_model(config.models.student, "models.student")
     check_installed(config)
     # What a server holds is proven when the run begins: it has to be asked.
-    served = config.teacher.kind == "server"
-    teacher = None if served else resolve_model(config.models.teacher, "models.teacher")
+    asked_here = needs_teacher(config) and config.teacher.kind != "server"
+    teacher = resolve_model(config.models.teacher, "models.teacher") if asked_here else None
     if teacher is not None:
         check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
@@ -104,7 +105,12 @@ def find_parts(config: Config) -> Found:
         encoder=open_encoder(student),
         stage=stage,
         references=open_references(stage, config.references) if needed else NoReferences(),
-        order=TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        order=TaskOrder(
+            tuple(stage.world.tasks("train")),
+            config.rollout.tasks_per_batch,
+            config.run.seed,
+            config.rollout.group_size,
+        ),
         evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
     )
 
@@ -136,7 +142,7 @@ async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engi
     config = found.config
     engine = open_engine(config.engine, found.student)
     opened.push_async_callback(engine.close)
-    teacher = open_teacher(config.teacher, config.models.teacher)
+    teacher = open_teacher(config.teacher, config.models.teacher) if needs_teacher(config) else NoTeacher()
     opened.push_async_callback(teacher.close)
     opened.push_async_callback(found.stage.pool.close)
     return engine, teacher, found.stage.pool
@@ -151,7 +157,9 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
     deadline = config.runtime.request_seconds
     engine = start_fleet(wanted.engine, config.engine, found.student, deadline)
     opened.push_async_callback(engine.close)
-    if found.teacher is None:
+    if not needs_teacher(config):
+        teacher: Engine = NoTeacher()
+    elif found.teacher is None:
         teacher = open_teacher(config.teacher, config.models.teacher)
     else:
         teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, deadline)
@@ -239,7 +247,12 @@ class OpenedRun:
             self.folder.append_utilisation(line)
             self.watcher.utilised(line)
 
-        buffer = SampleBuffer(config.learner.max_version_lag, Ledger.of(state.ledger), state.samples)
+        buffer = SampleBuffer(
+            config.learner.max_version_lag,
+            Ledger.of(state.ledger),
+            state.samples,
+            whole=config.learner.whole_batches,
+        )
         return Training(
             config=config,
             title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
@@ -312,4 +325,6 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         now=now,
         pacer=Pacer(cap) if config.rollout.pacing else None,
         sample_order=config.rollout.sample_order,
+        anchored=config.learner.kl_weight > 0,
+        shuffled=config.learner.whole_batches,
     )

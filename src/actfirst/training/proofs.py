@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from actfirst.config.config import Config
 from actfirst.config.sections import Generation
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.open import NoTeacher
 from actfirst.engines.remote import RemoteEngine
 from actfirst.engines.remote.replicas import Replica
 from actfirst.errors import (
@@ -94,7 +95,7 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
 
 
 def check_limits(config: Config, student: Path, teacher: Path | None) -> None:
-    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server."""
+    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server or not asked."""
     for who, path in (("student", student), ("teacher", teacher)):
         if path is None:
             continue
@@ -137,7 +138,8 @@ async def prove_parts(
     teacher: Engine,
     log: Callable[[str], None],
 ) -> None:
-    """Everything that can be proven only by asking the engines; what is doubtful goes to the log."""
+    """Everything that can be proven only by asking the engines; what is doubtful goes to the log. A teacher that nobody
+    asks has nothing to prove."""
     if isinstance(teacher, RemoteEngine):
         await prove_served(config, student, teacher)
     await prove_scoring(player.policy, teacher, config.engine.dtype)
@@ -199,6 +201,8 @@ async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:
             f"the engine's sampling log-probs and its scores differ by up to {worst:.3g} "
             f"(allowed: {_TOLERANCE[dtype]:g} in {dtype}); advantages would be wrong"
         )
+    if isinstance(teacher, NoTeacher):
+        return
     scores = await teacher.score(prompt, completion.token_ids)
     if len(scores) != len(completion.token_ids) or not all(map(math.isfinite, scores)):
         raise TeacherError(f"the teacher did not return a finite log-prob per token: {scores!r}")

@@ -96,7 +96,7 @@ def pocket_world() -> Finding:
 
 
 async def _act_fast(config: Config) -> tuple[list[FastAction], Policy]:
-    from actfirst.evaluate.model import open_player
+    from actfirst.training.playing import open_player
     from actfirst.training.proofs import try_fast_actions
 
     student, _ = _folders(config)

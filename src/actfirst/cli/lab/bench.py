@@ -162,6 +162,26 @@ def quality(
     print_note(f"result: {path}")
 
 
+def gigpo(
+    file: Annotated[Path, typer.Argument(help="Cases with known advantages, as JSON.")],
+) -> None:
+    """Compare group-relative advantages with known ones; fails where they differ by more than 1e-5.
+
+    A case is steps with task, trajectory, observation, reward and episode_reward; the constants gamma, mode,
+    similarity, step_weight and epsilon; and what is expected: returns, groups, episode_over_steps,
+    episode_over_trajectories, step and advantage_over_steps.
+    """
+    from actfirst.lab.bench_gigpo import TOLERANCE, compare_file
+
+    found = compare_file(file)
+    print_records(
+        {"value": name, "largest difference": f"{value:.2g}"} for name, value in found.largest.items()
+    )
+    print_note(f"{found.cases} cases, {found.steps} steps; largest difference {found.worst:.2g}")
+    if found.worst > TOLERANCE:
+        raise typer.Exit(1)
+
+
 def _show_rollout(path: Path) -> None:
     from actfirst.lab.rollout.result import read_rollout
 
@@ -226,6 +246,7 @@ def _show_quality(path: Path) -> None:
 
 app.command("rollout")(rollout)
 app.command("quality")(quality)
+app.command("gigpo")(gigpo)
 app.command("envs")(bench_envs.envs)
 app.command("sync")(bench_speed.sync)
 app.command("rollout-options")(bench_speed.rollout_options)

@@ -14,6 +14,7 @@ import ray
 from actfirst.config.config import Config
 from actfirst.config.sections import RuntimeSection
 from actfirst.errors import ConfigError
+from actfirst.methods.table import needs_teacher
 
 _MEGABYTE = 1024**2
 # An engine's actor serves all requests of a rollout batch at once; the engine itself decides how many run.
@@ -32,7 +33,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All actors of a run. A teacher on servers that somebody else runs is no actor."""
+    """All actors of a run. A teacher on servers that somebody else runs is no actor, nor one that nobody asks."""
 
     engine: Demand
     teacher: Demand
@@ -42,7 +43,8 @@ class Demands:
     @classmethod
     def of(cls, config: Config) -> Demands:
         wanted = config.runtime
-        replicas = 0 if config.teacher.kind == "server" else wanted.teacher_replicas
+        here = config.teacher.kind != "server" and needs_teacher(config)
+        replicas = wanted.teacher_replicas if here else 0
         return cls(
             Demand("rollout engine", wanted.rollout_engines, wanted.cpus, wanted.engine_gpus),
             Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
