@@ -16,12 +16,17 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """Constants of the token loss; the defaults are the paper's."""
+    """Constants of the token loss; the defaults are the paper's.
+
+    With `likelihood` the loss of a token is minus its log-prob times its advantage, whatever the behaviour was: with
+    advantages of 1 that is the cross-entropy of supervised fine-tuning.
+    """
 
     clip: float = 0.2
     dual_clip: float = 3.0
     log_ratio_clamp: float = 20.0
     eps: float = 1e-8
+    likelihood: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,8 @@ def surrogate_loss(
 ) -> tuple[Tensor, LossStats]:
     """The part of L_sur that these tokens contribute, and its statistics."""
     ratio_N = bounded_ratio(logp_N, behaviour_N, config)
-    loss = (share_N * token_loss(ratio_N, advantage_N, config)).sum()
+    token_N = -advantage_N * logp_N if config.likelihood else token_loss(ratio_N, advantage_N, config)
+    loss = (share_N * token_N).sum()
     return loss, _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
 
 

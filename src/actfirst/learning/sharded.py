@@ -42,6 +42,13 @@ class ShardedLearner(Learner):
     def weights(self) -> Mapping[str, Tensor]:
         return super().weights() if self.rank == 0 else self.export()
 
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        try:
+            return super().measure(samples)
+        finally:
+            # Without a backward pass nothing else lets go of the gathered weights, which the next update makes old.
+            self._root.reshard()
+
     def empty_moments(self) -> dict[str, Tensor]:
         """Tensors of the right places and sizes to read a checkpoint of shards into."""
         return {

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,20 @@ class Learner:
             seconds=time.perf_counter() - started,
             extra=_extra(work),
         )
+
+    def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        """One step of supervised fine-tuning with this learning rate: see `sft.py` for what the samples say."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        with self._likelihood():
+            return self.update(samples)
+
+    @torch.no_grad()
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        """The loss that `fit` would report; nothing is changed."""
+        check_samples(samples, self._model.config.vocab_size)
+        with _torch_threads(self.settings.threads), self._likelihood():
+            return self._gradient(samples).sums.loss
 
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
@@ -222,10 +236,22 @@ class Learner:
             with self._autocast():
                 logp = logprobs(self._model, state, target)
             loss, stats = surrogate_loss(logp, behaviour, advantage, share, self._loss)
-            loss.backward()  # type: ignore[no-untyped-call]
+            if torch.is_grad_enabled():
+                loss.backward()  # type: ignore[no-untyped-call]
             sums = sums + stats
-        state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled():
+            state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
         return sums
+
+    @contextmanager
+    def _likelihood(self) -> Iterator[None]:
+        """The loss of supervised fine-tuning instead of the surrogate."""
+        surrogate = self._loss
+        self._loss = replace(surrogate, likelihood=True)
+        try:
+            yield
+        finally:
+            self._loss = surrogate
 
     def _autocast(self) -> torch.autocast:
         device = torch.device(self.device).type

@@ -42,7 +42,7 @@ from actfirst.lab.pocket_models.demonstrations import (
 )
 from actfirst.lab.pocket_models.measure import Scope, measure_model
 from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
-from actfirst.learning.sft import SftSettings, SftStep, fine_tune
+from actfirst.learning.sft import Example
 from actfirst.policy.render import read_templates, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
