@@ -20,7 +20,7 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
     from actfirst.models.folder import find_model
     from actfirst.references.sources import Import
-    from actfirst.training.teacher_rollouts import TeacherRollouts
+    from actfirst.training.teacher_rollouts import TeacherRollouts, cost_file, cost_of
 
     folder = find_model(model, "--teacher")
     name = _model_name(model, folder)
@@ -36,6 +36,11 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
 
     with progress("rollouts") as told:
         asyncio.run(play(told))
+    cost = cost_of(path)
+    print(
+        f"{name}: {cost.rollouts:,} rollouts, {cost.environment_steps:,} environment steps, "
+        f"{cost.candidates:,} candidates in {cost.seconds:,.1f} s ({cost_file(path)})"
+    )
     return Import(path, f"teacher:{name}")
 
 

@@ -20,7 +20,8 @@ from actfirst.records import TurnSample
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One training pair. Any sequence of ids will do; an `array` keeps large sets small. `name` says where it is from."""
+    """One training pair. Any sequence of ids will do; an `array` keeps large sets small. `name` says where it is
+    from."""
 
     prompt_ids: Sequence[int]
     response_ids: Sequence[int]
@@ -111,4 +112,3 @@ def _sample(number: int, example: Example, prompt_weight: float) -> TurnSample:
         advantages=advantages,
         version=0,
     )
-
