@@ -40,7 +40,7 @@ def plain_loss(folder: Path, batch: list[Example], prompt_weight: float = 0.0) -
         losses = -logits[range(len(ids) - 1), ids[1:]]
         weights = torch.full_like(losses, prompt_weight)
         weights[len(example.prompt_ids) - 1 :] = 1.0
-        total += float((losses * weights).sum())
+        total += float((losses.detach() * weights).sum())
         whole += float(weights.sum())
     return total / whole
 
