@@ -20,6 +20,7 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
     from actfirst.models.folder import find_model
     from actfirst.references.sources import Import
+    from actfirst.runs.preparation import cost_file, read
     from actfirst.training.teacher_rollouts import TeacherRollouts
 
     folder = find_model(model, "--teacher")
@@ -38,6 +39,11 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
 
     with progress("rollouts") as told:
         asyncio.run(play(told))
+    if cost := read(path):
+        print(
+            f"{name}: {cost.candidates:,} candidates, {cost.environment_steps:,} environment steps "
+            f"in {cost.seconds:,.1f} s ({cost_file(path)})"
+        )
     return Import(path, f"teacher:{name}")
 
 

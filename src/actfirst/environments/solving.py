@@ -10,13 +10,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from actfirst.records import Observation, Task
+from actfirst.records import Observation, Task, TurnContext
 
 Way = Callable[[Any, Task], Iterable[Sequence[str]]]
 """Proposes action lists for a task of a world."""
 
 Rewrite = Callable[[str, Observation], Iterator[str]]
 """Other wordings of an action that is not valid where the observation was made; the first valid one is taken."""
+
+
+class Demonstrated(Protocol):
+    """What a demonstrator thinks and does. The action is admissible."""
+
+    @property
+    def reasoning(self) -> str: ...
+
+    @property
+    def action(self) -> str: ...
+
+
+Demonstrator = Callable[[TurnContext], Demonstrated]
+"""Says from what a context shows what is to be done and why."""
 
 
 class Rehearsal(Protocol):
@@ -75,6 +89,7 @@ class ReferenceSources:
     - `instruction`: an instruction as it is compared with those of other people's files.
     - `rehearse`: opens a rehearsal of a world, where environments are slow.
     - `kept`: an observation with what the transition rules compare, and nothing more.
+    - `demonstrator`: one that also says why it acts so, for whoever fine-tunes a model; None: there is none.
     - `chance`: whether a task leaves things to chance; None: no task does.
     """
 
@@ -83,5 +98,6 @@ class ReferenceSources:
     instruction: Callable[[str], str] = str
     rehearse: Callable[[Any], Rehearsal] | None = None
     kept: Callable[[Observation], Observation] = _whole
+    demonstrator: Demonstrator | None = None
     chance: Callable[[Task], bool] | None = None
     care: Care = Care()

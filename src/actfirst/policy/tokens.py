@@ -21,7 +21,7 @@ import logging
 import re
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +67,7 @@ class PromptEncoder:
             raise ConfigError(f"{tokenizer.name_or_path}: prompts need a fast tokenizer (tokenizer.json)")
         self._tokenizer = tokenizer
         self._core = _private_copy(tokenizer)
+        self.end_id: int | None = tokenizer.eos_token_id
         self._cache: OrderedDict[str, array[int]] = OrderedDict()
         self._blocks: dict[str, tuple[array[int], ...]] = {}
         self._endings: dict[str, bool] = {}
@@ -181,6 +182,16 @@ class PromptEncoder:
     def encode_output(self, text: str) -> tuple[int, ...]:
         """The ids by which a model would most likely write `text` as its whole output."""
         return tuple(self._piece(text))
+
+    def encode_messages(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """The prompt of any chat: what the chat template makes of it, up to where the model answers."""
+        text: str = self._tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=True,
+        )
+        return self.encode_markup(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids as they are, special tokens included."""

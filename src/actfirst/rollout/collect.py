@@ -62,8 +62,8 @@ class Collector:
 
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
     responses into think-then-act. `sample_order` is how the samples of a batch are ordered. `anchored`: samples carry
-    the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a batch
-    has turns of all tasks.
+    the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a
+    batch has turns of all tasks.
     """
 
     method: Method

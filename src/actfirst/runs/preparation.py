@@ -41,7 +41,13 @@ def cost_file(result: Path) -> Path:
 
 def add(result: Path, cost: Preparation) -> Preparation:
     """Add to what the file beside `result` says; returns the sum."""
-    path = cost_file(result)
-    total = parse(read_object(path), Preparation, str(path)).plus(cost) if path.exists() else cost
-    files.write_json(path, total.to_json())
+    known = read(result)
+    total = known.plus(cost) if known else cost
+    files.write_json(cost_file(result), total.to_json())
     return total
+
+
+def read(result: Path) -> Preparation | None:
+    """What the file beside `result` says, if there is one."""
+    path = cost_file(result)
+    return parse(read_object(path), Preparation, str(path)) if path.exists() else None

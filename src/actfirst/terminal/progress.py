@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actfirst.records import Episode, Mode
-from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, UpdateLine
+from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, Line, UpdateLine
 from actfirst.runs.run import open_run
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
@@ -110,7 +110,7 @@ class RunProgress(Watcher):
         self.meter.observe(self.now(), counts)
         return self.meter.per_second()
 
-    def _learn(self, line: BatchLine | UpdateLine | EvaluationLine) -> None:
+    def _learn(self, line: Line) -> None:
         match line:
             case BatchLine():
                 self.batches.append(line)

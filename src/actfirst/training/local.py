@@ -37,6 +37,12 @@ class LocalLearner:
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         return await self._run(lambda: self._learner.update(samples))
 
+    async def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        return await self._run(lambda: self._learner.fit(samples, rate))
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        return await self._run(lambda: self._learner.measure(samples))
+
     def weights(self) -> Mapping[str, torch.Tensor]:
         return self._learner.weights()
 

@@ -2,8 +2,8 @@
 
 Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
 (`references/build/demonstrations.py`): it can be imported into any store of the same world, and a killed collection
-goes on where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing
-are not kept.
+goes on where it stopped; rollouts whose environment failed are played again. Actions and responses of a rollout that
+scored nothing are not kept. What the collection cost stands beside the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from actfirst.errors import EnvironmentFailure, ReferenceStoreError, WorkerLost
 from actfirst.evaluate.protocol import evaluate
-from actfirst.records import Episode, Task
+from actfirst.records import Episode, Task, Turn
 from actfirst.rollout.play import Player
 from actfirst.runs import files, preparation
 from actfirst.runs.preparation import Preparation
@@ -95,6 +95,14 @@ class TeacherRollouts:
             "model": self.model,
             "score": score,
             "error": episode.error,
+            "steps": len(episode.turns),
             "actions": [turn.action for turn in episode.turns] if score > 0 else [],
+            "responses": [_own_words(turn) for turn in episode.turns] if score > 0 else [],
         }
         files.append_whole(self.path, files.json_line(record))
+
+
+def _own_words(turn: Turn) -> str | None:
+    """The response that chose the action; None where something was inserted into it, or its end was cut."""
+    response = turn.response
+    return None if response is None or response.requests > 1 or response.truncated else response.text

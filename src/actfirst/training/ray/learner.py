@@ -66,6 +66,12 @@ class RankActor:
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         return self._learner.update(samples)
 
+    def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        return self._learner.fit(samples, rate)
+
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        return self._learner.measure(samples)
+
     def publish(self, dtype: str) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
         made = parcels(self._learner.named_weights(), dtype)
@@ -160,6 +166,16 @@ class RayLearner:
         stats: UpdateStats = (await self._all([rank.update.remote(stored) for rank in self._ranks]))[0]
         self.version += 1
         return stats
+
+    async def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        stored = ray.put(list(samples))
+        stats: UpdateStats = (await self._all([rank.fit.remote(stored, rate) for rank in self._ranks]))[0]
+        self.version += 1
+        return stats
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        stored = ray.put(list(samples))
+        return float((await self._all([rank.measure.remote(stored) for rank in self._ranks]))[0])
 
     def weights(self) -> StoredWeights:
         """Where the weights are; they are sent when an engine takes them. Good until the next update."""
