@@ -136,7 +136,8 @@ class Response:
     """A full think-then-act response: one or two completions and what was inserted between them.
 
     `mask` is 1 at tokens that the model generated and 0 at inserted ones; `logprobs` is 0.0 there.
-    `action` is None when the response is truncated or holds no well-formed action field.
+    `action` is None when the response is truncated or holds no well-formed action field. `reasoning_tokens` are the
+    generated tokens up to and including the end of reasoning.
     """
 
     prompt_ids: tuple[int, ...]
@@ -149,6 +150,7 @@ class Response:
     stop_reason: StopReason
     requests: int
     version: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

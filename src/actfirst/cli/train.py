@@ -46,9 +46,9 @@ def train(
     Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
     """
     if resume:
-        config, folder = _resumed(recipe, overrides or [], run)
+        config, folder = resumed(recipe, overrides or [], run)
     else:
-        config, folder = _new(recipe, overrides or [], run)
+        config, folder = new(recipe, overrides or [], run)
     if dry_run:
         print(describe(config, folder), end="")
         return
@@ -102,7 +102,8 @@ def _update_size(config: Config) -> str:
     )
 
 
-def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+def new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+    """The configuration and the folder of a run that begins."""
     from actfirst.config.load import resolve
     from actfirst.errors import ConfigError
 
@@ -110,10 +111,12 @@ def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Co
         raise ConfigError(
             "which recipe? `actfirst recipes list` shows them; `actfirst train pocket` is a good start"
         )
-    return resolve(recipe, overrides), run or _free_folder(recipe)
+    return resolve(recipe, overrides), run or free_folder(recipe)
 
 
-def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+def resumed(
+    recipe: str | None, overrides: list[str], run: Path | None, command: str = "train"
+) -> tuple[Config, Path]:
     """The saved configuration decides. The recipe may be repeated, or left out before overrides. Only where its parts
     run may change, and how long it goes on."""
     from actfirst.config.load import differences, resolve
@@ -133,12 +136,13 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     if changed:
         raise ConfigError(
             f"the run in {run} was started with other settings of {', '.join(changed)}; resume it as it was "
-            f"(actfirst train --run {run} --resume), or start a new run with the new settings"
+            f"(actfirst {command} --run {run} --resume), or start a new run with the new settings"
         )
     return wanted, run
 
 
-def _free_folder(recipe: str) -> Path:
+def free_folder(recipe: str) -> Path:
+    """The next free runs/RECIPE-N."""
     from actfirst.config.recipe_files import short_name
 
     stem = short_name(recipe)

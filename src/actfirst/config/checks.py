@@ -43,6 +43,10 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
         if len(set(values)) < len(values):
             refuse(f"evaluation.{key}", values, "names something twice; remove the repetition")
 
+    if evaluation.engines > 1 and config.runtime.kind == "local":
+        remedy = 'needs several processes; set runtime.kind = "ray", or evaluation.engines = 1'
+        refuse("evaluation.engines", evaluation.engines, remedy)
+
     longest = config.rollout.generation.prompt_limit + config.rollout.generation.response_limit
     if config.learner.token_budget < longest:
         refuse(

@@ -6,7 +6,7 @@ field says otherwise. The environment's section belongs to its environment; `con
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -65,6 +65,11 @@ class Generation(Section):
     )
     continuation: Positive = Field(128, description="tokens of the second request at most")
     fast_limit: Positive = Field(512, description="tokens of a fast action at most")
+    fast_reasoning: Literal["closed", "prefill", "none"] = Field(
+        "closed",
+        description="how a fast action is kept from reasoning; closed: its prompt ends as the model's chat template "
+        "ends without thinking; prefill: and with <action>; none: as full responses do",
+    )
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     top_p: Fraction = 1.0
     top_k: NonNegative = Field(0, description="0 disables it")
@@ -82,6 +87,9 @@ class Generation(Section):
         return self
 
 
+SampleOrder: TypeAlias = Literal["position", "completion"]
+
+
 class RolloutSection(Section):
     """How experience is collected."""
 
@@ -93,6 +101,11 @@ class RolloutSection(Section):
     responses: Literal["all", "admitted"] = Field(
         "admitted",
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
+    )
+    sample_order: SampleOrder = Field(
+        "position",
+        description="how the samples of a batch are ordered. position: by admission, episode and turn, whatever "
+        "happened first; completion: as their responses were completed and scored (the paper)",
     )
     overlap: bool = Field(True, description="collect the next batch while the learner updates")
     pacing: bool = Field(
@@ -253,6 +266,80 @@ class LearnerSection(Section):
     )
 
 
+class SftDataSection(Section):
+    """One source of demonstrations; see docs/teachers.md."""
+
+    kind: Literal["run", "rollouts", "references", "demonstrator", "actions", "chat", "pairs"] = Field(
+        description="a run folder, a file of teacher rollouts, a reference store, the world's own demonstrator, a "
+        "file of action lists, of chats, of prompts with responses"
+    )
+    path: str = Field("", description="the folder or file; the demonstrator needs none")
+    split: str = Field("train", description="the split whose tasks count")
+    tasks: NonNegative = Field(0, description="that many tasks of the split at most; 0: all")
+    success: bool = Field(True, description="only trajectories that succeed when they are replayed")
+    least_score: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
+        0.0, description="only trajectories that reach this score when they are replayed"
+    )
+
+    @model_validator(mode="after")
+    def _files_have_paths(self) -> Self:
+        if bool(self.path) is (self.kind == "demonstrator"):
+            raise ValueError(
+                f'kind = "{self.kind}" ' + ("needs no path" if self.path else "needs a path to read from")
+            )
+        return self
+
+
+class SftSection(Section):
+    """Supervised fine-tuning (`actfirst sft`). The paper states steps and data alone: all other constants are ours.
+
+    What is not said here is the learner's: betas, weight decay, clipping, precision, token budget.
+    """
+
+    data: tuple[SftDataSection, ...] = Field((), description="where demonstrations come from")
+    steps: Positive = Field(250, description="optimiser steps in all")
+    batch_size: Positive = Field(64, description="examples per step")
+    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-5
+    warmup: NonNegative = Field(10, description="steps in which the learning rate rises")
+    schedule: Literal["cosine", "constant"] = "cosine"
+    final_rate: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.1, description="what is left of the learning rate at the end of a cosine"
+    )
+    full: Share = Field(1.0, description="share of turns shown as full responses, where there is one")
+    next_action: Share = Field(0.0, description="share of turns shown as actions alone")
+    inverse_dynamics: Share = Field(0.0, description="share of turns shown as inverse dynamics")
+    prompt_weight: Share = Field(0.0, description="how much a token of the prompt counts")
+    longest: NonNegative = Field(0, description="tokens of prompt and response at most; 0: no limit")
+    held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        0.05, description="share of trajectories that is not trained on, and whose loss is measured"
+    )
+    held_out_every: NonNegative = Field(50, description="steps between two measurements; 0: only at the end")
+
+    @model_validator(mode="after")
+    def _some_mode(self) -> Self:
+        if not self.full + self.next_action + self.inverse_dynamics:
+            raise ValueError("full, next_action and inverse_dynamics are all 0: nothing would be shown")
+        return self
+
+
+StageName = Literal["sft", "gigpo", "evaluate", "candidates", "references"]
+
+
+class PrepareSection(Section):
+    """How a teacher and references are made (`actfirst prepare`): stages, and what each changes in the recipe."""
+
+    stages: tuple[StageName, ...] = Field((), description="in the order in which they run")
+    start: str = Field(
+        "", description="the model to begin with: a folder, or new:MODEL for its shape with random weights"
+    )
+    sft: tuple[str, ...] = Field((), description="settings of this stage, as on the command line")
+    gigpo: tuple[str, ...] = Field(("rollout.method=gigpo",), description="settings of this stage")
+    evaluate: tuple[str, ...] = Field((), description="settings of this stage")
+    candidates: tuple[str, ...] = Field((), description="settings of this stage")
+    rollouts: Positive = Field(10, description="candidates per training task")
+    tasks: NonNegative = Field(0, description="training tasks that get candidates and references; 0: all")
+
+
 class VllmSection(Section):
     """What only vLLM knows (kind = "vllm"); see docs/engines.md."""
 
@@ -279,6 +366,9 @@ class ServerSection(Section):
     key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
 
 
+Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
+
+
 class EngineSection(Section):
     """The student's inference engine."""
 
@@ -287,12 +377,38 @@ class EngineSection(Section):
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
     prefix_caching: bool = True
     prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
+    priority: bool = Field(
+        True,
+        description="fast actions are admitted before full responses; false: in order of arrival (the paper)",
+    )
     preempt: bool = Field(
-        True, description="full responses pause for a fast action when all places are taken (not in the paper)"
+        True,
+        description="full responses pause for a fast action when all places are taken; only with priority, and only "
+        "in the embedded engine (not in the paper)",
+    )
+    swap: Swap = Field(
+        "drain",
+        description="what new weights mean for requests under way. drain: they end on the old ones, and nothing "
+        "begins until then; beside: they end on the old ones while others begin on the new ones; in_flight: they "
+        "go on with the new ones, and a response has the version on which it began",
+    )
+    seeds: bool = Field(
+        True,
+        description="each request has a seed, so that runs can be repeated; false lets vLLM use its faster sampler "
+        "(the embedded engine always uses seeds: they cost nothing there)",
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
     vllm: VllmSection = VllmSection()
+
+    @model_validator(mode="after")
+    def _vllm_has_one_set_of_weights(self) -> Self:
+        if self.kind == "vllm" and self.swap == "beside":
+            raise ValueError(
+                'swap = "beside" needs two sets of weights at once, and vLLM holds one; choose "drain" or "in_flight", '
+                'or kind = "embedded"'
+            )
+        return self
 
 
 class TeacherSection(Section):
@@ -327,6 +443,17 @@ class EvaluationSection(Section):
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
     batch_tasks: Positive = Field(64, description="tasks in play at once")
+    runners: NonNegative = Field(
+        0, description="tasks in play per engine at most; 0: only batch_tasks limits them"
+    )
+    engines: NonNegative = Field(
+        0,
+        description="engines of a command that plays a model (eval, bench quality, references build --teacher); 0: "
+        "runtime.rollout_engines. Evaluation inside training uses the engines of training",
+    )
+    memory: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="share of each GPU's memory that vLLM takes in such a command; 0: the engine's own"
+    )
     every: NonNegative = Field(0, description="updates between evaluations during training; 0: none")
     at_start: bool = False
     at_end: bool = False
@@ -376,7 +503,11 @@ class CheckpointSection(Section):
     """When checkpoints are written; a killed run resumes from the newest complete one."""
 
     every: Positive = Field(10, description="updates between checkpoints")
-    keep: Positive = 2
+    keep: Positive = Field(2, description="newest checkpoints that are kept")
+    keep_at: tuple[Positive, ...] = Field(
+        (), description="updates after which a checkpoint is written and kept for good"
+    )
+    keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
 
 
 class TrackingSection(Section):

@@ -24,7 +24,11 @@ _KL_MOST = 10.0  # a token counts this much at most: one that became unlikely mu
 
 @dataclass(frozen=True, slots=True)
 class LossConfig:
-    """Constants of the token loss; the defaults are the paper's."""
+    """Constants of the token loss; the defaults are the paper's.
+
+    With `likelihood` the loss of a token is minus its log-prob times its advantage, whatever the behaviour was: with
+    advantages of 1 that is the cross-entropy of supervised fine-tuning.
+    """
 
     clip: float = 0.2
     dual_clip: float = 3.0
@@ -32,6 +36,7 @@ class LossConfig:
     eps: float = 1e-8
     kl_weight: float = 0.0
     entropy_weight: float = 0.0
+    likelihood: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def surrogate_loss(
     `anchor_N` and `entropy_N` are read where their weights are not 0.
     """
     ratio_N = bounded_ratio(logp_N, behaviour_N, config)
-    loss_N = token_loss(ratio_N, advantage_N, config)
+    loss_N = -advantage_N * logp_N if config.likelihood else token_loss(ratio_N, advantage_N, config)
     kl = entropy = 0.0
     if config.kl_weight and anchor_N is not None:
         kl_N = anchor_kl(logp_N, anchor_N, config)

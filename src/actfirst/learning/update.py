@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -137,6 +137,20 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         return work, norm
 
+    def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        """One step of supervised fine-tuning with this learning rate: see `sft.py` for what the samples say."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        with self._likelihood():
+            return self.update(samples)
+
+    @torch.no_grad()
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        """The loss that `fit` would report; nothing is changed."""
+        check_samples(samples, self._model.config.vocab_size)
+        with _torch_threads(self.settings.threads), self._likelihood():
+            return self._gradient(samples).sums.loss
+
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
         weights = self.export()
@@ -254,10 +268,22 @@ class Learner:
                 else:
                     logp = logprobs(self._model, state, target)
             loss, stats = surrogate_loss(logp, behaviour, advantage, share, self._loss, anchor, entropy)
-            loss.backward()  # type: ignore[no-untyped-call]
+            if torch.is_grad_enabled():
+                loss.backward()  # type: ignore[no-untyped-call]
             sums = sums + stats
-        state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
+        if torch.is_grad_enabled():
+            state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
         return sums
+
+    @contextmanager
+    def _likelihood(self) -> Iterator[None]:
+        """The loss of supervised fine-tuning instead of the surrogate."""
+        surrogate = self._loss
+        self._loss = replace(surrogate, likelihood=True, kl_weight=0.0, entropy_weight=0.0)
+        try:
+            yield
+        finally:
+            self._loss = surrogate
 
     def _autocast(self) -> torch.autocast:
         device = torch.device(self.device).type

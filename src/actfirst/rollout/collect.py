@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from actfirst.config.sections import SampleOrder
 from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
 from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
@@ -60,8 +61,9 @@ class Collector:
     """Everything that stays the same from batch to batch. `budget` None means a response for every context.
 
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
-    responses into think-then-act. `anchored`: samples carry the teacher's log-probs, for the learner's KL. `shuffled`:
-    samples leave in a seeded order, so that each part of a batch has turns of all tasks.
+    responses into think-then-act. `sample_order` is how the samples of a batch are ordered. `anchored`: samples carry
+    the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a
+    batch has turns of all tasks.
     """
 
     method: Method
@@ -71,6 +73,7 @@ class Collector:
     budget: int | None
     now: Callable[[], float] = time.monotonic
     pacer: Pacer | None = None
+    sample_order: SampleOrder = "position"
     anchored: bool = False
     shuffled: bool = False
 
@@ -145,13 +148,13 @@ class Collector:
         asked = method.objective.needs_teacher or self.anchored
         policy, teacher = self.player.policy, self.teacher if asked else None
         if method.responses is ResponseTiming.INLINE:
-            return InlineResponses(policy, teacher)
+            return InlineResponses(policy, teacher, self.sample_order)
         if self.budget is None:
-            return AllResponses(policy, teacher)
+            return AllResponses(policy, teacher, self.sample_order)
         budget = max(0, self.budget - buffered)
         # A little below the expected share, so that a batch longer than usual does not overshoot.
         eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(policy, teacher, budget, eager)
+        return AdmittedResponses(policy, teacher, budget, eager, self.sample_order)
 
 
 def make_samples(

@@ -40,25 +40,33 @@ from actfirst.rollout.stage import Stage, open_references, open_stage
 from actfirst.rollout.stream import RolloutStream
 from actfirst.rollout.task_order import TaskOrder
 from actfirst.rollout.together import together
+from actfirst.runs import files
 from actfirst.runs.lines import Summary
-from actfirst.runs.run_folder import RunFolder
+from actfirst.runs.run_folder import SUMMARY, RunFolder
 from actfirst.runs.sinks import check_sinks, open_sinks
+from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.clock import StageClock
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stored_state import StoredState
+from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
 
 
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train where the recipe says, to the end or from where a stopped run stands; returns the summary."""
 
-    async def to_the_end() -> Summary:
+    async def to_the_end() -> tuple[Summary, float]:
         async with open_training(config, folder, resume=resume, watcher=watcher or Watcher()) as run:
-            return await run.train()
+            return await run.train(), time.monotonic()
 
-    return asyncio.run(to_the_end())
+    summary, ended = asyncio.run(to_the_end())
+    # Ending engines and cluster is part of the process's time, and over only now.
+    complete = summary.process_seconds + time.monotonic() - ended
+    summary = summary.model_copy(update={"process_seconds": complete})
+    files.write_json(folder / SUMMARY, summary.to_json())
+    return summary
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,7 @@ class OpenedRun:
     begun: float
     learner: TrainingLearner | None = None
     lost_learners: int = 0
-    carried: float | None = None
+    carried: dict[str, float] | None = None
 
     async def train(self) -> Summary:
         """Train to the end; as often as a learner is lost, go on from the last checkpoint."""
@@ -199,9 +207,9 @@ class OpenedRun:
         state, checkpoint = stored_state(self.folder)
         self.folder.rewind(state.offsets)
         if self.carried is None:
-            self.carried = state.elapsed
+            self.carried = {"elapsed": state.elapsed, "process_seconds": state.process_seconds}
         # What a lost learner had done took time, too.
-        state = state.model_copy(update={"elapsed": self.carried})
+        state = state.model_copy(update=self.carried)
         learner = self.learner = self._start_learner()
         try:
             await learner.open(checkpoint)
@@ -233,7 +241,12 @@ class OpenedRun:
             return stage.player(policy, config.pool.retries)
 
         self.folder.log(f"started at update {learner.version} of {config.run.updates}")
-        clock = StageClock(state.seconds, state.elapsed, self.begun)
+        clock = StageClock(state.seconds, state.elapsed, self.begun, state.process_seconds)
+
+        def utilised(line: UtilisationLine) -> None:
+            self.folder.append_utilisation(line)
+            self.watcher.utilised(line)
+
         buffer = SampleBuffer(
             config.learner.max_version_lag,
             Ledger.of(state.ledger),
@@ -265,7 +278,15 @@ class OpenedRun:
             clock=clock,
             watcher=self.watcher,
             sinks=open_sinks(config.tracking.sinks, self.folder.path),
-            prove=lambda: prove_parts(config, found.student, acting, self.teacher),
+            prove=lambda: prove_parts(
+                config,
+                found.student,
+                stage.player(acting, config.pool.retries, found.references),
+                found.order.tasks,
+                self.teacher,
+                self.folder.log,
+            ),
+            utilisation=Utilisation(lambda: clock.training, utilised),
             history=list(state.evaluations),
         )
 
@@ -303,6 +324,7 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
         pacer=Pacer(cap) if config.rollout.pacing else None,
+        sample_order=config.rollout.sample_order,
         anchored=config.learner.kl_weight > 0,
         shuffled=config.learner.whole_batches,
     )

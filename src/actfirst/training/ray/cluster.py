@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -50,6 +50,17 @@ class Demands:
             Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
             Demand("learner rank", wanted.learners, wanted.cpus, wanted.learner_gpus),
             Demand("environment worker", wanted.environment_workers, wanted.cpus, 0.0),
+        )
+
+    @classmethod
+    def of_players(cls, config: Config, engines: int) -> Demands:
+        """Engines and environments of a command that only plays."""
+        run = cls.of(config)
+        return cls(
+            replace(run.engine, count=engines),
+            replace(run.teacher, count=0),
+            replace(run.learner, count=0),
+            run.environment,
         )
 
     @property
