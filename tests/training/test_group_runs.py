@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from actfirst.errors import RolloutError
+from actfirst.methods import table
 from actfirst.methods.acting import ThinkThenAct
 from actfirst.methods.group_objective import NO_SIGNAL, GroupRelative
-from actfirst.methods.table import Method, ResponseTiming, register_method
+from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from actfirst.training.open import train
@@ -32,9 +33,12 @@ def spoken(episode: Episode) -> float:
     return sum(len(turn.response.token_ids) for turn in episode.turns if turn.response) / 100.0
 
 
-register_method(
-    "by-length", Method("Longer", ThinkThenAct(), ResponseTiming.INLINE, objective=GroupRelative(reward=spoken))
-)
+LONGER = Method("Longer", ThinkThenAct(), ResponseTiming.INLINE, objective=GroupRelative(reward=spoken))
+
+
+@pytest.fixture(autouse=True)
+def _by_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table._REGISTERED, "by-length", LONGER)
 
 
 @pytest.fixture(scope="module")
