@@ -74,7 +74,7 @@ class TestBench:
     def test_simulated_is_said_and_stored(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "bench", "rollout", "--simulated", "--scale", "tiny", "--step-ms", "1")
         assert shown.code == 0
-        assert "speedup (SIMULATED)" in shown.out
+        assert "Rollout efficiency (SIMULATED)" in shown.out
         assert "SIMULATED, not measured: a step takes 1 ms" in shown.err
         assert json.loads(Path("runs/bench/rollout-simulated.json").read_text())["simulated"] is True
 
@@ -105,7 +105,7 @@ class TestBench:
         arguments = (*settings, "rollout.generation.continuation=8", "--recipe", recipe, "--tasks", "2")
         shown = run(capsys, "bench", "quality", model, *arguments, "--out", "quality.json")
         assert shown.code == 0, shown.err
-        assert [line.split()[1] for line in shown.out.splitlines()[1:]] == [
+        assert [line.split()[1] for line in shown.out.splitlines()[2:]] == [
             "Think-then-act",
             "Direct",
             "Guided",

@@ -7,14 +7,17 @@ one line at the end of this file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from actfirst.cli.console import print_note, print_records, read_counts
+from actfirst.cli.console import print_note, print_table, read_counts
 from actfirst.cli.lab import bench_envs, bench_speed
 from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
+
+if TYPE_CHECKING:
+    from actfirst.lab.report.cells import Table
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -62,7 +65,9 @@ def rollout(
 
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
+    from actfirst.lab.report.bench_tables import rollout_table
     from actfirst.lab.rollout.experiment import measure, simulate
+    from actfirst.lab.rollout.result import read_rollout
     from actfirst.lab.rollout.settings import SCALES
     from actfirst.lab.rollout.simulated import LatencyModel
     from actfirst.models.folder import find_model
@@ -90,8 +95,7 @@ def rollout(
             config = resolve(recipe, [*engine, *(overrides or [])])
             student = model or config.models.student
             measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
-    _show_rollout(path)
-    print_note(f"result: {path}")
+    _show(rollout_table((path, read_rollout(path)), 1), path)
 
 
 def quality(
@@ -117,6 +121,8 @@ def quality(
     from actfirst.config.recipe_files import short_name
     from actfirst.errors import ConfigError
     from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
+    from actfirst.lab.report.bench_tables import quality_table
+    from actfirst.lab.results import read_quality
     from actfirst.models.folder import find_model, recipe_of
 
     settings = [text for text in checkpoints if "=" in text]
@@ -129,49 +135,14 @@ def quality(
     config, load = resolve(used, settings), Workload(tasks, seed)
     with progress("trajectories") as told:
         measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))
-    _show_quality(path)
-    print_note(f"result: {path}")
+    _show(quality_table((path, read_quality(path)), 1), path)
 
 
-def _show_rollout(path: Path) -> None:
-    from actfirst.lab.rollout.result import read_rollout
-
-    found = read_rollout(path)
-    print_records(
-        {
-            "full tokens": str(point.full),
-            "cap": str(point.cap),
-            "turns": str(point.turns),
-            "vanilla (s)": f"{point.vanilla_mean:.3f}",
-            "actfirst (s)": f"{point.actfirst_mean:.3f}",
-            "speedup (SIMULATED)" if found.simulated else "speedup": f"{point.speedup:.2f}"
-            + (f" ± {point.deviation:.2f}" if point.deviation is not None else ""),
-            "ideal": f"{point.ideal:.2f}",
-            "least (s)": f"{point.bound_seconds:.3f}",
-            "attained": f"{point.attained:.0f} %",
-            "at most": f"{point.most:.2f}",
-            "over bound": f"{point.over_bound:.2f}" if point.acted_first else "gave way",
-        }
-        for point in found.points
-    )
-
-
-def _show_quality(path: Path) -> None:
-    from actfirst.lab.results import read_quality
-    from actfirst.methods.strategies import Strategy
-
-    print_records(
-        {
-            "checkpoint": row.checkpoint,
-            "strategy": Strategy(row.strategy).label,
-            "repeat (%)": "–" if row.repeat is None else f"{row.repeat:.1f}",
-            "successes per 100": f"{row.per_100:.2f}",
-            "turns": f"{row.turns:.2f}",
-            "SR (%)": f"{row.success:.1f}",
-            "valid (%)": f"{row.valid:.1f}",
-        }
-        for row in read_quality(path).rows
-    )
+def _show(table: Table, path: Path) -> None:
+    """The table of a report, and where its numbers are stored."""
+    print(table.title)
+    print_table(table.heads, table.texts())
+    print_note(f"{table.note}\nresult: {path}")
 
 
 app.command("rollout")(rollout)
