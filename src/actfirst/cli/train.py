@@ -1,4 +1,4 @@
-"""`actfirst train`: resolve a recipe, check it, and run it or say what would be run."""
+"""`actfirst train`: resolve a recipe, check it, and run it, or print what would be run."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Co
 
 
 def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
-    """The saved configuration decides. The recipe may be repeated, or left out before overrides. Only where its parts
-    run may change, and how long it goes on."""
+    """The saved configuration counts. The recipe may be repeated or left out. Only `runtime.*` may change, and
+    `run.updates` may grow."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
     from actfirst.runs.run_folder import saved_config
@@ -111,7 +111,7 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     wanted = resolve(saved_config(run), [recipe, *overrides]) if "=" in recipe else resolve(recipe, overrides)
     changed = [key for key in differences(config, wanted) if not key.startswith("runtime.")]
     asked = any(override.startswith("run.updates=") for override in (recipe, *overrides))
-    if asked and wanted.run.updates > config.run.updates:  # a recipe's own number does not ask for more
+    if asked and wanted.run.updates > config.run.updates:  # the number of a recipe alone does not prolong a run
         changed.remove("run.updates")
     if changed:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Runs methods under one recipe with several training seeds, for `actfirst compare` and `actfirst lab`.
 
-The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets
-all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
+The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster
+affects all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
 handed on. A finished run is not repeated, an unfinished one is resumed.
 """
 
@@ -162,7 +162,7 @@ def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> Non
         log = run.folder.parent / f"{run.folder.name}.log"
         with files.writing(log):
             log.parent.mkdir(parents=True, exist_ok=True)
-        files.append_whole(log, "")  # a folder that cannot be written is no fault of the run
+        files.append_whole(log, "")  # a folder that cannot be written is not the fault of the run
         _train(_arguments(run, recipe), log, run, partial(progress, run, place))
 
 
@@ -231,7 +231,7 @@ def _train(arguments: Sequence[str], log: Path, run: PlannedRun, on_line: Callab
 
 @contextmanager
 def _ended_together(child: subprocess.Popen[str]) -> Iterator[None]:
-    """A request to end that reaches only this process interrupts the child too: nobody else would end it."""
+    """SIGTERM reaches only this process, so it interrupts the child too."""
 
     def interrupt(*_: object) -> None:
         child.send_signal(signal.SIGINT)

@@ -69,7 +69,7 @@ def envs(
 
 
 def _default_recipes() -> list[str]:
-    """The samples of all environments whose simulators are here."""
+    """The sample recipes of all environments whose simulators are installed."""
     from actfirst.config.load import resolve
     from actfirst.environments.registry import built_in_kinds
     from actfirst.errors import EnvironmentFailure

@@ -61,7 +61,7 @@ def scale(
     from actfirst.lab.stored import header
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
-        raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")
+        raise ConfigError(f"there is no axis {unknown[0]!r}; choose from {', '.join(AXES)}")
     base = Workload()
     with progress("runs") as told:
         grown = measure(base, axes or list(AXES), doublings, repeats, threads, told)
@@ -106,7 +106,7 @@ def update(
 
     chosen = precision.split(",")
     if unknown := [name for name in chosen if name not in ("float32", "bfloat16")]:
-        raise ConfigError(f"--precision {unknown[0]}: there are float32 and bfloat16")
+        raise ConfigError(f"--precision {unknown[0]}: choose float32, bfloat16, or both")
     found = []
     with tempfile.TemporaryDirectory() as folder, progress("steps") as told:
         place = str(find_model(model, "--model")) if model else folder

@@ -94,10 +94,10 @@ class _Child:
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
 
     def ask(self, word: str) -> dict[str, float]:
-        with contextlib.suppress(BrokenPipeError):  # its last words say why
+        with contextlib.suppress(BrokenPipeError):  # its message says why
             self._stdin.write(f"{word}\n")
             self._stdin.flush()
-        # What libraries print on the way is not for us.
+        # Lines that libraries print are skipped.
         for line in self._stdout:
             if line.startswith(ANSWER):
                 answer: dict[str, float] = json.loads(line.removeprefix(ANSWER))
@@ -131,13 +131,8 @@ def compare(job: Job, size: Size, steps: int, trl_python: str, told: Told) -> Co
 
 def _trained(answers: Sequence[dict[str, float]], memory: int) -> Trained:
     first, *counted = answers
-    return Trained(
-        tuple(answer["seconds"] for answer in counted),
-        tuple(answer["cpu"] for answer in counted),
-        int(first["tokens"]),
-        memory,
-        first["gradient"],
-    )
+    seconds, cpu = (tuple(answer[key] for answer in counted) for key in ("seconds", "cpu"))
+    return Trained(seconds, cpu, int(first["tokens"]), memory, first["gradient"])
 
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, object]:

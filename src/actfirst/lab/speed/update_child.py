@@ -33,7 +33,7 @@ def main() -> None:
 
 
 class _Turns:
-    """The conversation with the parent, from the moment at which the trainer is ready."""
+    """Answers the parent, from the moment at which the trainer is ready."""
 
     def __init__(self) -> None:
         import psutil
@@ -43,7 +43,7 @@ class _Turns:
         self._took: dict[str, float] = {}
 
     def wait(self) -> bool:
-        """Until the next step is asked for, and begin its time; False when the input ends."""
+        """Wait for the next request of a step and start its time; False when the input ends."""
         while line := sys.stdin.readline().strip():
             if line == "step":
                 self._begun, self._used = time.perf_counter(), time.process_time()
@@ -181,7 +181,7 @@ def _trl(job: Job) -> None:
 
 
 def _tokenizer() -> Any:
-    """The trainer insists on one, though the batch has ids already."""
+    """The trainer requires one, although the batch consists of ids."""
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
