@@ -69,9 +69,13 @@ BESIDE_THE_TABLES = [
     ("Section 4.3: a response for every visited context", "rollout.responses", "all"),
     ("rollout collection and student optimization proceed asynchronously", "rollout.overlap", True),
     ("Rollout Quality: action-only requests stop at 512 tokens", "rollout.generation.fast_limit", 512),
+    ("Thinking Budget: a separate action-only decoding path", "rollout.generation.fast_reasoning", "closed"),
     ("the method of the paper", "rollout.method", "actfirst"),
     ("ours, not the paper's: drafts of fast actions", "rollout.generation.drafts", False),
     ("ours, not the paper's: full responses that pause", "engine.preempt", False),
+    ("ours, not the paper's: fast actions go before full responses", "engine.priority", False),
+    ("OPD Optimization: one set of parameters generated a response", "engine.swap", "drain"),
+    ("OPD Optimization: first-in, first-out by completion", "rollout.sample_order", "completion"),
     ("ours, not the paper's: pacing by the cap", "rollout.pacing", False),
     ("every evaluation task", "evaluation.tasks_per_split", 0),
 ]

@@ -6,7 +6,7 @@ field says otherwise. The environment's section belongs to its environment; `con
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -63,6 +63,11 @@ class Generation(Section):
     )
     continuation: Positive = Field(128, description="tokens of the second request at most")
     fast_limit: Positive = Field(512, description="tokens of a fast action at most")
+    fast_reasoning: Literal["closed", "prefill", "none"] = Field(
+        "closed",
+        description="how a fast action is kept from reasoning; closed: its prompt ends as the model's chat template "
+        "ends without thinking; prefill: and with <action>; none: as full responses do",
+    )
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     top_p: Fraction = 1.0
     top_k: NonNegative = Field(0, description="0 disables it")
@@ -80,6 +85,9 @@ class Generation(Section):
         return self
 
 
+SampleOrder: TypeAlias = Literal["position", "completion"]
+
+
 class RolloutSection(Section):
     """How experience is collected."""
 
@@ -88,6 +96,11 @@ class RolloutSection(Section):
     responses: Literal["all", "admitted"] = Field(
         "admitted",
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
+    )
+    sample_order: SampleOrder = Field(
+        "position",
+        description="how the samples of a batch are ordered. position: by admission, episode and turn, whatever "
+        "happened first; completion: as their responses were completed and scored (the paper)",
     )
     overlap: bool = Field(True, description="collect the next batch while the learner updates")
     pacing: bool = Field(
@@ -206,6 +219,9 @@ class ServerSection(Section):
     key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
 
 
+Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
+
+
 class EngineSection(Section):
     """The student's inference engine."""
 
@@ -214,12 +230,38 @@ class EngineSection(Section):
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
     prefix_caching: bool = True
     prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
+    priority: bool = Field(
+        True,
+        description="fast actions are admitted before full responses; false: in order of arrival (the paper)",
+    )
     preempt: bool = Field(
-        True, description="full responses pause for a fast action when all places are taken (not in the paper)"
+        True,
+        description="full responses pause for a fast action when all places are taken; only with priority, and only "
+        "in the embedded engine (not in the paper)",
+    )
+    swap: Swap = Field(
+        "drain",
+        description="what new weights mean for requests under way. drain: they end on the old ones, and nothing "
+        "begins until then; beside: they end on the old ones while others begin on the new ones; in_flight: they "
+        "go on with the new ones, and a response has the version on which it began",
+    )
+    seeds: bool = Field(
+        True,
+        description="each request has a seed, so that runs can be repeated; false lets vLLM use its faster sampler "
+        "(the embedded engine always uses seeds: they cost nothing there)",
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
     vllm: VllmSection = VllmSection()
+
+    @model_validator(mode="after")
+    def _vllm_has_one_set_of_weights(self) -> Self:
+        if self.kind == "vllm" and self.swap == "beside":
+            raise ValueError(
+                'swap = "beside" needs two sets of weights at once, and vLLM holds one; choose "drain" or "in_flight", '
+                'or kind = "embedded"'
+            )
+        return self
 
 
 class TeacherSection(Section):

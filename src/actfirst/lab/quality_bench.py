@@ -35,10 +35,11 @@ class FrozenCheckpoint:
 
 @dataclass(frozen=True)
 class Workload:
-    """How much is played: training tasks (0: all) and the seed of the draws."""
+    """How much is played: training tasks (0: all), the seed of the draws, and the ways of acting."""
 
     tasks: int
     seed: int = 42
+    strategies: tuple[Strategy, ...] = tuple(Strategy)
 
 
 def measure(
@@ -49,11 +50,11 @@ def measure(
     out: Path,
     told: Told,
 ) -> None:
-    """Play all strategies from all checkpoints and store the result in `out`."""
+    """Play the strategies from all checkpoints and store the result in `out`."""
     head = {"recipe": recipe, "tasks": workload.tasks, "seed": workload.seed}
     rows = _read(out, {"kind": stored.BENCH_QUALITY, **head})
     for checkpoint in checkpoints:
-        for strategy in Strategy:
+        for strategy in workload.strategies:
             if not any((row["checkpoint"], row["strategy"]) == (checkpoint.name, strategy) for row in rows):
                 rows.append(asyncio.run(_one(config, checkpoint, strategy, workload, told)))
                 stored.store(out, stored.BENCH_QUALITY, {**head, "rows": rows})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst import __version__
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import installed_version
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.runs import files
 from actfirst.runs.record import read_object

@@ -35,8 +35,9 @@ def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor,
     return query, key
 
 
-# What each supported architecture does to its heads before they are rotated; the rest is the same.
-ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "llama": _plain_heads}
+# What each supported architecture does to its heads before they are rotated. The rest is the same: biases, where there
+# are any, are in the modules of the projections.
+ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "qwen2": _plain_heads, "llama": _plain_heads}
 
 
 def check_architecture(config: Module) -> None:

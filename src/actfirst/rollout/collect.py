@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from actfirst.config.sections import SampleOrder
 from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
 from actfirst.methods.objective import Scored
 from actfirst.methods.table import Method, ResponseTiming
@@ -59,7 +60,7 @@ class Collector:
     """Everything that stays the same from batch to batch. `budget` None means a response for every context.
 
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
-    responses into think-then-act.
+    responses into think-then-act. `sample_order` is how the samples of a batch are ordered.
     """
 
     method: Method
@@ -69,6 +70,7 @@ class Collector:
     budget: int | None
     now: Callable[[], float] = time.monotonic
     pacer: Pacer | None = None
+    sample_order: SampleOrder = "position"
 
     async def collect(
         self,
@@ -136,13 +138,13 @@ class Collector:
     def _responses(self, method: Method, expected_contexts: float, buffered: int) -> Responses:
         policy, teacher = self.player.policy, self.teacher if method.objective.needs_teacher else None
         if method.responses is ResponseTiming.INLINE:
-            return InlineResponses(policy, teacher)
+            return InlineResponses(policy, teacher, self.sample_order)
         if self.budget is None:
-            return AllResponses(policy, teacher)
+            return AllResponses(policy, teacher, self.sample_order)
         budget = max(0, self.budget - buffered)
         # A little below the expected share, so that a batch longer than usual does not overshoot.
         eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(policy, teacher, budget, eager)
+        return AdmittedResponses(policy, teacher, budget, eager, self.sample_order)
 
 
 def make_samples(

@@ -252,7 +252,14 @@ class OpenedRun:
             clock=clock,
             watcher=self.watcher,
             sinks=open_sinks(config.tracking.sinks, self.folder.path),
-            prove=lambda: prove_parts(config, found.student, acting, self.teacher),
+            prove=lambda: prove_parts(
+                config,
+                found.student,
+                stage.player(acting, config.pool.retries, found.references),
+                found.order.tasks,
+                self.teacher,
+                self.folder.log,
+            ),
             history=list(state.evaluations),
         )
 
@@ -290,4 +297,5 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
         pacer=Pacer(cap) if config.rollout.pacing else None,
+        sample_order=config.rollout.sample_order,
     )

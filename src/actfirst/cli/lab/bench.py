@@ -7,17 +7,15 @@ one line at the end of this file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from actfirst.cli.console import print_note, print_table, read_counts
+from actfirst.cli.console import print_note, print_records, print_table, read_counts
 from actfirst.cli.lab import bench_envs, bench_speed
 from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
-
-if TYPE_CHECKING:
-    from actfirst.lab.report.cells import Table
+from actfirst.methods.strategies import Strategy
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -65,9 +63,7 @@ def rollout(
 
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
-    from actfirst.lab.report.bench_tables import rollout_table
     from actfirst.lab.rollout.experiment import measure, simulate
-    from actfirst.lab.rollout.result import read_rollout
     from actfirst.lab.rollout.settings import SCALES
     from actfirst.lab.rollout.simulated import LatencyModel
     from actfirst.models.folder import find_model
@@ -95,7 +91,8 @@ def rollout(
             config = resolve(recipe, [*engine, *(overrides or [])])
             student = model or config.models.student
             measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
-    _show(rollout_table((path, read_rollout(path)), 1), path)
+    _show_rollout(path)
+    print_note(f"result: {path}")
 
 
 def quality(
@@ -106,6 +103,7 @@ def quality(
     recipe: Annotated[str | None, typer.Option(help="Default: the run's own, else pocket.")] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Training tasks, drawn by task type; 0 for all.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all strategies.")] = 42,
+    act: Annotated[list[Strategy] | None, typer.Option(help="May be repeated. Default: all three.")] = None,
     out: Out = None,
 ) -> None:
     """Play think-then-act, direct and guided action from frozen checkpoints with matched seeds.
@@ -113,6 +111,7 @@ def quality(
     \b
     actfirst bench quality pocket:student
     actfirst bench quality runs/vanilla --tasks 0
+    actfirst bench quality MODEL --recipe alfworld-small --tasks 20 --act guided
     actfirst bench quality runs/vanilla/checkpoints/step-000030/model --recipe pocket
 
     Of a run folder the newest checkpoint is played. Result: runs/bench/quality-RECIPE.json.
@@ -121,8 +120,6 @@ def quality(
     from actfirst.config.recipe_files import short_name
     from actfirst.errors import ConfigError
     from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
-    from actfirst.lab.report.bench_tables import quality_table
-    from actfirst.lab.results import read_quality
     from actfirst.models.folder import find_model, recipe_of
 
     settings = [text for text in checkpoints if "=" in text]
@@ -132,17 +129,61 @@ def quality(
     used = recipe or str(recipe_of(names[0]) or "pocket")
     path = out or RESULTS / f"quality-{short_name(used)}.json"
     frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
-    config, load = resolve(used, settings), Workload(tasks, seed)
+    config, load = resolve(used, settings), Workload(tasks, seed, tuple(act or Strategy))
     with progress("trajectories") as told:
         measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))
-    _show(quality_table((path, read_quality(path)), 1), path)
+    _show_quality(path)
+    print_note(f"result: {path}")
 
 
-def _show(table: Table, path: Path) -> None:
-    """The table of a report, and where its numbers are stored."""
+def _show_rollout(path: Path) -> None:
+    """The table of the report."""
+    from actfirst.lab.report.bench_tables import rollout_table
+    from actfirst.lab.rollout.result import read_rollout
+
+    table = rollout_table((path, read_rollout(path)), 1)
     print(table.title)
     print_table(table.heads, table.texts())
-    print_note(f"{table.note}\nresult: {path}")
+    print_note(table.note)
+
+
+def _show_quality(path: Path) -> None:
+    from actfirst.lab.results import read_quality
+
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1f}"
+
+    rows = read_quality(path).rows
+    print_records(
+        {
+            "checkpoint": row.checkpoint,
+            "strategy": Strategy(row.strategy).label,
+            "repeat (%)": shown(row.repeat),
+            "successes per 100": f"{row.per_100:.2f}",
+            "turns": f"{row.turns:.2f}",
+            "SR (%)": f"{row.success:.1f}",
+            "valid (%)": f"{row.valid:.1f}",
+            "parsed (%)": shown(row.parsed),
+            "tokens per fast action": shown(row.fast_tokens),
+            "first action aligned (%)": shown(row.first_action),
+            "fully aligned (%)": shown(row.full_trajectory),
+        }
+        for row in rows
+    )
+    modes = [
+        {
+            "checkpoint": row.checkpoint,
+            "strategy": Strategy(row.strategy).label,
+            "mode of fast actions": mode.replace("_", " "),
+            "fast actions": f"{fast.asked:,}",
+            "parsed (%)": f"{fast.parsed:.1f}",
+            "tokens each": f"{fast.tokens:.1f}",
+        }
+        for row in rows
+        for mode, fast in row.modes.items()
+    ]
+    if modes:
+        print_records(modes)
 
 
 app.command("rollout")(rollout)
