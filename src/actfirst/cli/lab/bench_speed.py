@@ -10,7 +10,6 @@ import typer
 from actfirst.cli.console import print_note, print_records, write_result
 from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
-from actfirst.lab.spread import Spread
 
 if TYPE_CHECKING:
     from actfirst.lab.speed.options import Row
@@ -175,6 +174,8 @@ def sync(
 
 
 def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
+    from actfirst.lab.spread import Spread
+
     print(f"New weights while {under_way} full responses are under way, median (least-most):")
     print_records(
         {
