@@ -97,7 +97,8 @@ def rollout(
         with progress("points") as told:
             simulate(stated, prompt_tokens, settings.one_batch(), path, told)
     else:
-        engine = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
+        keys = ("prefix_caching", "priority", "preempt")
+        engine = [f"engine.{key}={str(optimised).lower()}" for key in keys]
         config = resolve(recipe, [*engine, *(overrides or [])])
         student = model or config.models.student
         with progress("points") as told:
