@@ -25,6 +25,10 @@ class ReferenceStoreError(ActfirstError):
     """A reference store that is missing, corrupt or made for another configuration."""
 
 
+class DataError(ActfirstError):
+    """Demonstrations that cannot be read; names file, line and what is wrong."""
+
+
 class CheckpointError(ActfirstError):
     """A checkpoint that is missing, incomplete or corrupt."""
 

@@ -11,13 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
+from actfirst.config.sections import LearnerSection
 from actfirst.environments.base import World
 from actfirst.environments.registry import kind_of, open_world
-from actfirst.learning.sft import Example, SftSettings, fine_tune
+from actfirst.learning.checkpoint import save
+from actfirst.learning.sft import Example, as_samples
+from actfirst.learning.update import Learner
 from actfirst.models.folder import find_model
 from actfirst.policy.history import fit
 from actfirst.policy.parsing import ACTION, END_ACTION
@@ -33,7 +36,7 @@ from tests.environments import published
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-LESSON = SftSettings(steps=60, batch_size=1, learning_rate=3e-3, warmup=5)
+LESSON = LearnerSection(learning_rate=3e-3, precision="float32")
 GUIDED = 3
 """Tasks of the first batch that have a reference."""
 
@@ -97,8 +100,8 @@ def teach(world: World, task: Task, reference: Reference, config: Config, folder
         reference.steps[0].observation.text,
     )
     answer = encoder.encode_output(f"{ACTION}{reference.steps[0].action}{END_ACTION}")
-    model = AutoModelForCausalLM.from_pretrained(shipped, dtype="float32")
-    lesson = fine_tune(model, [Example(prompt.ids, answer)], LESSON)
-    assert lesson.losses[-1] < 0.05
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    learner, lesson = Learner(shipped, LESSON), as_samples([Example(prompt.ids, answer)])
+    losses = [learner.fit(lesson, 3e-3).loss for _ in range(60)]
+    assert losses[-1] < 0.05
+    save(folder.parent / "lesson", learner, (), {})
+    folder.symlink_to(folder.parent / "lesson" / "step-000060" / "model")

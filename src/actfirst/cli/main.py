@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import envs, evaluate, methods, play, recipes, references, train
+from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
 from actfirst.cli.lab import bench, compare, lab, pocket, report, theory
@@ -41,6 +41,11 @@ Play a task, watch a model, evaluate it, compare methods, see what this machine 
   actfirst doctor
 
 \b
+Make a teacher from demonstrations, or everything from random weights to references:
+  actfirst sft pocket-prepare --run runs/sft
+  actfirst prepare pocket-prepare
+
+\b
 Measure what acting first gains and why, and get the paper's tables and figures:
   actfirst theory --fast 0.12 --full 3.2
   actfirst bench rollout --simulated
@@ -53,6 +58,8 @@ Every command explains itself: actfirst COMMAND --help
 
 app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("train")(train.train)
+app.command("sft")(sft.sft)
+app.command("prepare")(prepare.prepare)
 app.command("compare")(compare.compare)
 app.command("eval")(evaluate.evaluate)
 app.command("play")(play.play)

@@ -46,9 +46,9 @@ def train(
     Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
     """
     if resume:
-        config, folder = _resumed(recipe, overrides or [], run)
+        config, folder = resumed(recipe, overrides or [], run)
     else:
-        config, folder = _new(recipe, overrides or [], run)
+        config, folder = new(recipe, overrides or [], run)
     if dry_run:
         print(describe(config, folder), end="")
         return
@@ -69,7 +69,7 @@ def train(
 def describe(config: Config, folder: Path) -> str:
     """The plan of a run as comments above its whole configuration, so that the output is itself a recipe."""
     from actfirst.config.load import dump_toml
-    from actfirst.methods.table import METHODS
+    from actfirst.methods.table import METHODS, needs_teacher
     from actfirst.terminal.placement import placement_lines
 
     evaluation = config.evaluation
@@ -84,9 +84,10 @@ def describe(config: Config, folder: Path) -> str:
     ]
     plan = [
         f"{METHODS[config.rollout.method].title} on {config.environment.name}: "
-        f"{config.models.student} learns from {config.models.teacher}",
-        f"{config.run.updates} updates of {config.learner.batch_size} responses, "
-        f"{config.rollout.tasks_per_batch} tasks per rollout batch",
+        f"{config.models.student} learns from {config.models.teacher if needs_teacher(config) else 'rewards'}",
+        f"{config.run.updates} updates of {_update_size(config)}, "
+        f"{config.rollout.tasks_per_batch} tasks per rollout batch"
+        + (f", {config.rollout.group_size} rollouts each" if config.rollout.group_size > 1 else ""),
         f"evaluation on {', '.join(evaluation.splits)}: {', '.join(moments)}" if moments else "no evaluation",
         f"run folder: {folder}",
         *placement_lines(config),
@@ -94,7 +95,15 @@ def describe(config: Config, folder: Path) -> str:
     return "".join(f"# {line}\n" for line in plan) + "\n" + dump_toml(config)
 
 
-def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+def _update_size(config: Config) -> str:
+    size = config.learner.batch_size
+    return (
+        f"whole batches in steps of {size} responses" if config.learner.whole_batches else f"{size} responses"
+    )
+
+
+def new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+    """The configuration and the folder of a run that begins."""
     from actfirst.config.load import resolve
     from actfirst.errors import ConfigError
 
@@ -102,10 +111,12 @@ def _new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Co
         raise ConfigError(
             "which recipe? `actfirst recipes list` shows them; `actfirst train pocket` is a good start"
         )
-    return resolve(recipe, overrides), run or _free_folder(recipe)
+    return resolve(recipe, overrides), run or free_folder(recipe)
 
 
-def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:
+def resumed(
+    recipe: str | None, overrides: list[str], run: Path | None, command: str = "train"
+) -> tuple[Config, Path]:
     """The saved configuration decides. The recipe may be repeated, or left out before overrides. Only where its parts
     run may change, and how long it goes on."""
     from actfirst.config.load import differences, resolve
@@ -125,12 +136,13 @@ def _resumed(recipe: str | None, overrides: list[str], run: Path | None) -> tupl
     if changed:
         raise ConfigError(
             f"the run in {run} was started with other settings of {', '.join(changed)}; resume it as it was "
-            f"(actfirst train --run {run} --resume), or start a new run with the new settings"
+            f"(actfirst {command} --run {run} --resume), or start a new run with the new settings"
         )
     return wanted, run
 
 
-def _free_folder(recipe: str) -> Path:
+def free_folder(recipe: str) -> Path:
+    """The next free runs/RECIPE-N."""
     from actfirst.config.recipe_files import short_name
 
     stem = short_name(recipe)

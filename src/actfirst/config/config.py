@@ -15,10 +15,12 @@ from actfirst.config.sections import (
     MethodsSection,
     ModelsSection,
     PoolSection,
+    PrepareSection,
     ReferencesSection,
     RolloutSection,
     RunSection,
     RuntimeSection,
+    SftSection,
     TeacherSection,
     TrackingSection,
 )
@@ -40,6 +42,8 @@ class Config(Section):
     methods: MethodsSection = MethodsSection()
     references: ReferencesSection = ReferencesSection()
     learner: LearnerSection = LearnerSection()
+    sft: SftSection = SftSection()
+    prepare: PrepareSection = PrepareSection()
     engine: EngineSection = EngineSection()
     teacher: TeacherSection = TeacherSection()
     evaluation: EvaluationSection = EvaluationSection()

@@ -188,6 +188,8 @@ def _toml_value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case tuple():
             return f"[{', '.join(_toml_value(item) for item in value)}]"
+        case Section():
+            return _toml_value(value.model_dump())
         case dict():
             entries = (f"{_toml_value(str(key))} = {_toml_value(item)}" for key, item in value.items())
             return f"{{{', '.join(entries)}}}"

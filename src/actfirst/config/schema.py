@@ -46,6 +46,7 @@ def locate(location: Sequence[str | int], values: object, root: type[Section] = 
     for part in location:
         if isinstance(part, int):
             key += f"[{part}]"
+            inner = _section_of_items(field)
             continue
         key = f"{key}.{part}" if key else part
         section, field = inner, inner.model_fields.get(part) if inner else None
@@ -60,6 +61,12 @@ def _section_of(field: FieldInfo | None, given: object) -> type[Section] | None:
     if annotation is EnvironmentSection and isinstance(given, Mapping) and given.get(KIND) in available():
         return find_kind(given[KIND]).section
     return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
+
+
+def _section_of_items(field: FieldInfo | None) -> type[Section] | None:
+    """The section that each item of a list is, if it is one."""
+    item = (get_args(field.annotation) or (None,))[0] if field else None
+    return item if isinstance(item, type) and issubclass(item, Section) else None
 
 
 def known_keys() -> list[str]:

@@ -7,16 +7,30 @@ Paper, appendix "Teacher Training and Reference Construction". Nothing here repl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from actfirst.records import Observation, Task
+from actfirst.records import Observation, Task, TurnContext
 
 Way = Callable[[Any, Task], Iterable[Sequence[str]]]
 """Proposes action lists for a task of a world."""
 
 Rewrite = Callable[[str, Observation], Iterator[str]]
 """Other wordings of an action that is not valid where the observation was made; the first valid one is taken."""
+
+
+class Demonstrated(Protocol):
+    """What a demonstrator thinks and does. The action is admissible."""
+
+    @property
+    def reasoning(self) -> str: ...
+
+    @property
+    def action(self) -> str: ...
+
+
+Demonstrator = Callable[[TurnContext], Demonstrated]
+"""Says from what a context shows what is to be done and why."""
 
 
 class Rehearsal(Protocol):
@@ -44,9 +58,8 @@ class Budget:
     replays: int = 400
     seconds: float = 120.0
 
-    def less(self, replays: int, seconds: float) -> Self:
-        """What is left of it."""
-        return replace(self, replays=self.replays - replays, seconds=self.seconds - seconds)
+    def less(self, replays: int, seconds: float) -> Budget:
+        return Budget(self.replays - replays, self.seconds - seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +70,6 @@ class Care:
     shorten: Budget | None = None
     replays: int = 1
     random_replays: int = 5
-
-
-def _as_it_is(text: str) -> str:
-    return text
 
 
 def _whole(observation: Observation) -> Observation:
@@ -80,13 +89,15 @@ class ReferenceSources:
     - `instruction`: an instruction as it is compared with those of other people's files.
     - `rehearse`: opens a rehearsal of a world, where environments are slow.
     - `kept`: an observation with what the transition rules compare, and nothing more.
+    - `demonstrator`: one that also says why it acts so, for whoever fine-tunes a model; None: there is none.
     - `chance`: whether a task leaves things to chance; None: no task does.
     """
 
     ways: Mapping[str, Way] = field(default_factory=dict)
     rewrite: Rewrite = _no_other_wording
-    instruction: Callable[[str], str] = _as_it_is
+    instruction: Callable[[str], str] = str
     rehearse: Callable[[Any], Rehearsal] | None = None
     kept: Callable[[Observation], Observation] = _whole
+    demonstrator: Demonstrator | None = None
     chance: Callable[[Task], bool] | None = None
     care: Care = Care()

@@ -100,6 +100,13 @@ def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
     return -functional.cross_entropy(logits_NV, target_N, reduction="none")
 
 
+def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
+    """As `logprobs`, and the entropy of the distribution at each place; needs the logits once more in memory."""
+    logp_NV = functional.log_softmax(model.lm_head(state_NH).float(), dim=-1)
+    entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
+    return logp_NV.gather(-1, target_N.unsqueeze(-1)).squeeze(-1), entropy_N
+
+
 def _project(
     attention: Module, heads: Heads, asking: Tensor, asked: Tensor, rotation_q: Rotation, rotation_k: Rotation
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -42,6 +42,13 @@ class ShardedLearner(Learner):
     def weights(self) -> Mapping[str, Tensor]:
         return super().weights() if self.rank == 0 else self.export()
 
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        try:
+            return super().measure(samples)
+        finally:
+            # Without a backward pass nothing else lets go of the gathered weights, which the next update makes old.
+            self._root.let_go()
+
     def empty_moments(self) -> dict[str, Tensor]:
         """Tensors of the right places and sizes to read a checkpoint of shards into."""
         return {
@@ -128,6 +135,12 @@ class _Root(nn.Module):
     def _run(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
         result: Tensor = self.layers[number](number, state, rotation_U, layout)
         return result
+
+    def let_go(self) -> None:
+        """Keep this rank's part of the weights alone."""
+        for unit in (*self.layers, self):
+            assert isinstance(unit, FSDPModule)
+            unit.reshard()
 
     def shard(self, mesh: DeviceMesh, *, half: bool) -> None:
         """Float32 shards everywhere. With `half`, layers are gathered in bfloat16, which is what autocast would make

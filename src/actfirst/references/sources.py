@@ -79,7 +79,7 @@ class ImportedSource:
         self._label = label or f"import:{path.name}"
         self._by_task: dict[str, list[tuple[str, ...]]] = defaultdict(list)
         self._by_text: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-        tails = _unique_tails(tasks)
+        tails = unique_tails(tasks)
         digest = hashlib.sha256()
         for demonstration in read_demonstrations(path):
             digest.update(repr(demonstration).encode())
@@ -91,7 +91,7 @@ class ImportedSource:
             yield Candidate(actions, self._label)
 
     def _file(self, demonstration: Demonstration, tails: dict[str, str]) -> None:
-        named = next((found for name in demonstration.names if (found := _match(name, tails))), None)
+        named = next((found for name in demonstration.names if (found := match_task(name, tails))), None)
         if named is not None:
             self._by_task[named].append(demonstration.actions)
             return
@@ -130,7 +130,7 @@ def open_sources(
     return [*(OwnSource(name, ways[name], world) for name in chosen), *files]
 
 
-def _unique_tails(tasks: Iterable[Task]) -> dict[str, str]:
+def unique_tails(tasks: Iterable[Task]) -> dict[str, str]:
     """Every tail of a task id that belongs to one task alone, and that task."""
     tails: dict[str, str] = {}
     shared: set[str] = set()
@@ -141,7 +141,8 @@ def _unique_tails(tasks: Iterable[Task]) -> dict[str, str]:
     return {tail: task_id for tail, task_id in tails.items() if tail not in shared}
 
 
-def _match(name: str, tails: dict[str, str]) -> str | None:
+def match_task(name: str, tails: dict[str, str]) -> str | None:
+    """The task that somebody else's name of it means: its longest tail that is one of `unique_tails`."""
     parts = [part for part in name.replace("\\", "/").split("/") if part]
     if parts and _FILE_NAME.search(parts[-1]):
         parts.pop()

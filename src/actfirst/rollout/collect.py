@@ -6,6 +6,7 @@ here: every response is a sample or a counted reason why not.
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from itertools import groupby
 
 from actfirst.config.sections import SampleOrder
 from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
-from actfirst.methods.objective import Scored
+from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode, Task, TurnSample
 from actfirst.rollout.pacing import Pacer
@@ -60,7 +61,9 @@ class Collector:
     """Everything that stays the same from batch to batch. `budget` None means a response for every context.
 
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
-    responses into think-then-act. `sample_order` is how the samples of a batch are ordered.
+    responses into think-then-act. `sample_order` is how the samples of a batch are ordered. `anchored`: samples carry
+    the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a
+    batch has turns of all tasks.
     """
 
     method: Method
@@ -71,6 +74,8 @@ class Collector:
     now: Callable[[], float] = time.monotonic
     pacer: Pacer | None = None
     sample_order: SampleOrder = "position"
+    anchored: bool = False
+    shuffled: bool = False
 
     async def collect(
         self,
@@ -81,8 +86,9 @@ class Collector:
         on_episode: Callable[[Episode], None] | None = None,
         buffered: int = 0,
     ) -> RolloutBatch:
-        """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct.
+        """Roll out `tasks`, each as often as it is there.
 
+        `expected_contexts` lets admission start early; any value is correct.
         `buffered` samples will be trained on before those of this batch: the budget is smaller by so many.
         """
         method = self._paced(len(tasks), expected_contexts)
@@ -105,7 +111,10 @@ class Collector:
         except BaseException:
             await responses.cancel()
             raise
-        samples, discarded = make_samples(method, scored, episodes, point)
+        samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
+        if self.shuffled:
+            order = random.Random(derive_seed(self.seed, "samples", index))
+            samples = tuple(order.sample(samples, len(samples)))
         discarded.update(responses.discarded)
         turns = [turn for episode in episodes for turn in episode.turns]
         fast = [request for turn in turns for request in turn.requests]
@@ -136,7 +145,8 @@ class Collector:
         return replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
 
     def _responses(self, method: Method, expected_contexts: float, buffered: int) -> Responses:
-        policy, teacher = self.player.policy, self.teacher if method.objective.needs_teacher else None
+        asked = method.objective.needs_teacher or self.anchored
+        policy, teacher = self.player.policy, self.teacher if asked else None
         if method.responses is ResponseTiming.INLINE:
             return InlineResponses(policy, teacher, self.sample_order)
         if self.budget is None:
@@ -148,7 +158,12 @@ class Collector:
 
 
 def make_samples(
-    method: Method, scored: Sequence[Scored], episodes: Sequence[Episode], point: TrainingPoint
+    method: Method,
+    scored: Sequence[Scored],
+    episodes: Sequence[Episode],
+    point: TrainingPoint,
+    *,
+    anchored: bool = False,
 ) -> tuple[tuple[TurnSample, ...], Counter[str]]:
     """Samples in order of rank, episode and turn, and counted reasons for responses that are none."""
     usable: list[tuple[Scored, tuple[float, ...]]] = []
@@ -156,6 +171,8 @@ def make_samples(
     for one, found in zip(scored, method.objective.advantages(scored, episodes), strict=True):
         if isinstance(found, str):
             discarded[found] += 1
+        elif anchored and one.teacher_logprobs is None:
+            discarded[NOT_SCORED] += 1
         elif not any(one.response.mask):
             discarded["no generated token"] += 1
         else:
@@ -177,6 +194,7 @@ def make_samples(
                 advantages=advantages,
                 version=one.response.version,
                 weight=weight,
+                anchor_logprobs=(one.teacher_logprobs or ()) if anchored else (),
             )
             ranked.append((one.rank, sample))
     ranked.sort(key=lambda pair: pair[0])

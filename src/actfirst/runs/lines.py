@@ -136,6 +136,25 @@ class UpdateLine(_Typed):
     extra: dict[str, Measured] = Field(default_factory=dict)
 
 
+class SftLine(_Typed):
+    """One step of supervised fine-tuning. Losses are per response token; `held_out` is that of what is not trained on,
+    where it was measured; the first step also says what it was `held_out_before`."""
+
+    type: Literal["sft"] = "sft"
+    step: int
+    training_seconds: float
+    loss: Measured
+    held_out_before: Measured = None
+    held_out: Measured = None
+    grad_norm: Measured
+    learning_rate: float
+    examples: int
+    tokens: int
+    response_tokens: int
+    computed_tokens: int = 0
+    seconds: float
+
+
 class EvaluationPoint(Record):
     """Success (%) of the student or the teacher after an update."""
 
@@ -165,9 +184,9 @@ class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` 
         )
 
 
-Line = BatchLine | UpdateLine | EvaluationLine
+Line = BatchLine | UpdateLine | EvaluationLine | SftLine
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
-KINDS = ("batch", "update", "evaluation")
+KINDS = ("batch", "update", "evaluation", "sft")
 
 
 def parse_line(data: Mapping[str, object], where: str) -> Line:
@@ -187,16 +206,41 @@ class SuccessRates(Record):
 
 
 class Summary(Record):
-    """The result of a finished run."""
+    """The result of a finished run. `process_seconds` are from the launch of its process to its end, evaluations
+    included; those of all processes of a run that was resumed. 0 where an older version wrote it."""
 
     title: str
     updates: int
     success_rate: SuccessRates
     training_seconds: float
+    process_seconds: float = 0.0
     seconds_by_stage: dict[str, float]
     ledger: LedgerCounts
     rollout_batches: int = 0
     evaluations: tuple[EvaluationPoint, ...] = ()
+
+
+class SftData(Record):
+    """What one source of demonstrations gave: examples by mode, and what was left out by reason."""
+
+    source: str
+    trajectories: int
+    kept: int
+    examples: dict[str, int]
+    dropped: dict[str, int]
+
+
+class SftSummary(Summary):
+    """The result of supervised fine-tuning. `held_out` is the loss before and after, None where nothing is held out."""
+
+    data: tuple[SftData, ...]
+    examples: int
+    held_out_examples: int
+    first_loss: Measured
+    last_loss: Measured
+    held_out: tuple[Measured, Measured]
+    tokens: int
+    tokens_per_second: float
 
 
 class TrainerState(Record):
@@ -209,6 +253,7 @@ class TrainerState(Record):
     offsets: dict[str, int]
     seconds: dict[str, float]
     elapsed: float
+    process_seconds: float = 0.0
     evaluations: tuple[EvaluationPoint, ...]
 
     @property

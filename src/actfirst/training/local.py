@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -37,13 +37,21 @@ class LocalLearner:
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         return await self._run(lambda: self._learner.update(samples))
 
+    async def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        return await self._run(lambda: self._learner.fit(samples, rate))
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        return await self._run(lambda: self._learner.measure(samples))
+
     def weights(self) -> Mapping[str, torch.Tensor]:
         return self._learner.weights()
 
-    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
+    async def save(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    ) -> None:
         def write() -> None:
             save(self._checkpoints, self._learner, samples, trainer_state)
-            prune(self._checkpoints, keep)
+            prune(self._checkpoints, keep, also)
 
         await self._run(write)
 

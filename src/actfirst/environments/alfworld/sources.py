@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actfirst.environments.base import World
 from actfirst.environments.normalize import normalize
-from actfirst.environments.solving import ReferenceSources
+from actfirst.environments.solving import Demonstrated, ReferenceSources
 from actfirst.records import Observation, Pair, Task, TurnContext
 
 if TYPE_CHECKING:
@@ -61,4 +61,13 @@ def rewrite(action: str, seen: Observation) -> Iterator[str]:
         yield f"move {put.group(1)} to {put.group(2)}"
 
 
-SOURCES = ReferenceSources({"walkthrough": walkthrough, "solver": solver, "expert": expert}, rewrite)
+def demonstrate(context: TurnContext) -> Demonstrated:
+    """The expert with its reasons."""
+    from actfirst.environments.alfworld.expert import expert_turn
+
+    return expert_turn(context)
+
+
+SOURCES = ReferenceSources(
+    {"walkthrough": walkthrough, "solver": solver, "expert": expert}, rewrite, demonstrator=demonstrate
+)

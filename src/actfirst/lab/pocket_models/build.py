@@ -26,6 +26,7 @@ import torch
 from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
+from actfirst.config.sections import LearnerSection
 from actfirst.environments.pocket.kind import KIND
 from actfirst.errors import ConfigError
 from actfirst.lab.pocket_models.demonstrations import (
@@ -42,12 +43,15 @@ from actfirst.lab.pocket_models.demonstrations import (
 )
 from actfirst.lab.pocket_models.measure import Scope, measure_model
 from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
-from actfirst.learning.sft import SftSettings, SftStep, fine_tune
+from actfirst.learning.checkpoint import latest_valid, prune, save
+from actfirst.learning.sft import as_samples, batch_at, rate_at
+from actfirst.learning.update import Learner
 from actfirst.policy.render import read_templates, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode
 from actfirst.runs.files import write_json
+from actfirst.runs.manifest import complete_steps
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -57,10 +61,12 @@ Say = Callable[[str], None]
 RESULT_FILE = "build_result.json"
 PROMPT_LIMIT = 640
 _TELL = 50  # updates between two reports
+_SAVE = 200  # updates between two checkpoints
 _SPACE = "\u0120"  # how byte-level vocabularies write a space
 _NUMBERED = re.compile(rf"{_SPACE}([a-z]+){_SPACE}(\d+)")
 _MODELS = ("teacher", "student")
 _TOKENIZER, _PLAN, _STAGE, _MEASURED = "tokenizer", "plan.json", "stage.json", "measured.json"
+_START, _MODEL = "start", "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Stage:
     schedule: Literal["cosine", "constant"] = "cosine"
     final_rate: float = 0.1
     prompt_weight: float = 0.0
+    warmup: int = 50
     longest: int = MAX_POSITIONS
     shares: Shares = field(default_factory=Shares)
     kitchens: float = 1.0  # share of kitchens kept
@@ -140,7 +147,7 @@ def build_models(out: Path, plan: BuildPlan, say: Say, *, threads: int) -> dict[
     school.train("teacher", plan.teacher, Demonstrators(expert, hasty), "base")
     school.train("student", plan.student, Demonstrators(careless, sloppy(plan.faults_in_haste)), "base")
     for name in _MODELS:
-        _publish(work / name, out / name)
+        _publish(work / name / _MODEL, out / name)
     result = {
         "actfirst": __version__,
         "torch": torch.__version__,
@@ -178,33 +185,38 @@ class _School:
         pairs = demonstrations(stage.first, stage.walks, by, stage.shares, self._encoder, stage.kitchens)
         examples = [pair for pair in pairs if pair.length <= stage.longest]
         written = time.monotonic() - started
-        model = _new_model(self._shape, self._tokenizer) if origin is None else _load(self._work / origin)
-        result = fine_tune(model, examples, _settings(stage), folder=folder, on_step=self._told(name, stage))
-        model.save_pretrained(folder)
-        self._tokenizer.save_pretrained(folder)
+        source = self._start() if origin is None else self._work / origin / _MODEL
+        learner, trained = _learner(source, folder, stage)
+        for step in range(learner.version, stage.steps):
+            batch = as_samples(batch_at(step, examples, stage.batch_size, 0), stage.prompt_weight)
+            stats = learner.fit(batch, rate_at(step, stage))
+            trained = trained.with_step(stats.loss, stats.tokens, stats.seconds)
+            done = step + 1
+            if done % _TELL == 0 or done == stage.steps:
+                loss, rate = fmean(trained.losses[-_TELL:]), trained.tokens / trained.seconds
+                self._say(f"{name}: update {done} of {stage.steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
+            if done % _SAVE == 0 or done == stage.steps:
+                save(folder, learner, (), asdict(trained))
+                prune(folder, 1)
+        shutil.rmtree(folder / _MODEL, ignore_errors=True)
+        shutil.copytree(complete_steps(folder)[0] / "model", folder / _MODEL)
         summary = {
             "examples": len(examples),
-            "tokens": result.tokens,
-            "first_loss": round(fmean(result.losses[:_TELL]), 4),
-            "last_loss": round(fmean(result.losses[-_TELL:]), 4),
+            "tokens": trained.tokens,
+            "first_loss": round(fmean(trained.losses[:_TELL]), 4),
+            "last_loss": round(fmean(trained.losses[-_TELL:]), 4),
             "seconds_demonstrations": round(written, 1),
-            "seconds_training": round(result.seconds, 1),
+            "seconds_training": round(trained.seconds, 1),
         }
         write_json(folder / _STAGE, summary)
 
-    def _told(self, name: str, stage: Stage) -> Callable[[SftStep], None]:
-        """Says now and then how far a stage is."""
-        steps: list[SftStep] = []
-
-        def told(step: SftStep) -> None:
-            steps.append(step)
-            done = step.step + 1
-            if done % _TELL == 0 or done == stage.steps:
-                rate = sum(one.tokens for one in steps) / sum(one.seconds for one in steps)
-                loss = fmean(one.loss for one in steps[-_TELL:])
-                self._say(f"{name}: update {done} of {stage.steps}, loss {loss:.4f}, {rate:.0f} tokens/s")
-
-        return told
+    def _start(self) -> Path:
+        """The model of random weights from which the first stage begins."""
+        folder = self._work / _START
+        if not (folder / "tokenizer.json").is_file():
+            _new_model(self._shape, self._tokenizer).save_pretrained(folder)
+            self._tokenizer.save_pretrained(folder)
+        return folder
 
     def lengths(self) -> dict[str, float]:
         """Mean tokens of prompts and responses over mixed walks, by mode."""
@@ -289,19 +301,35 @@ def _load(folder: Path) -> PreTrainedModel:
     return Qwen3ForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-def _settings(stage: Stage) -> SftSettings:
-    # Micro-batches of this size keep the activations of a small model in the cache.
-    return SftSettings(
-        steps=stage.steps,
-        batch_size=stage.batch_size,
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """What a stage did so far; a checkpoint keeps it."""
+
+    losses: tuple[float, ...] = ()
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def with_step(self, loss: float, tokens: int, seconds: float) -> _Trained:
+        return _Trained((*self.losses, loss), self.tokens + tokens, self.seconds + seconds)
+
+
+def _learner(source: Path, folder: Path, stage: Stage) -> tuple[Learner, _Trained]:
+    """The learner of a stage, as its newest checkpoint left it or new."""
+    settings = LearnerSection(
         learning_rate=stage.learning_rate,
-        schedule=stage.schedule,
-        final_rate=stage.final_rate,
-        prompt_weight=stage.prompt_weight,
+        betas=(0.9, 0.98),
         weight_decay=0.1,
         grad_clip=0.5,
-        token_budget=2048,
+        token_budget=4096,
+        precision="float32",
     )
+    learner = Learner(source, settings)
+    stored = latest_valid(folder).checkpoint if folder.is_dir() else None
+    if stored is None:
+        return learner, _Trained()
+    learner.restore(stored.learner)
+    state = stored.trainer_state
+    return learner, _Trained(tuple(state["losses"]), int(state["tokens"]), float(state["seconds"]))
 
 
 def _publish(source: Path, target: Path) -> None:

@@ -66,7 +66,7 @@ def read_demonstrations(path: Path) -> Iterator[Demonstration]:
 def _records(path: Path) -> Iterator[tuple[str, object]]:
     """Records, each with the name under which it stands in the file (empty for most shapes)."""
     try:
-        text = _read(path)
+        text = unpacked(path)
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) > 1 and _is_record(lines[0]):
             yield from (("", json.loads(line)) for line in lines)
@@ -80,7 +80,8 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
         ) from error
 
 
-def _read(path: Path) -> bytes:
+def unpacked(path: Path) -> bytes:
+    """What is in a file, plain or compressed."""
     data = path.read_bytes()
     return next((unpack(data) for magic, unpack in _UNPACK.items() if data.startswith(magic)), data)
 

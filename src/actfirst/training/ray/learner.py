@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,12 @@ class RankActor:
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         return self._learner.update(samples)
 
+    def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        return self._learner.fit(samples, rate)
+
+    def measure(self, samples: Sequence[TurnSample]) -> float:
+        return self._learner.measure(samples)
+
     def publish(self, dtype: str) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
         made = parcels(self._learner.named_weights(), dtype)
@@ -90,7 +96,12 @@ class RankActor:
                 pass  # also after a failure: the other ranks wait for this one's parts
 
     def save(
-        self, folder: Path, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
+        self,
+        folder: Path,
+        samples: Sequence[TurnSample],
+        trainer_state: Mapping[str, object],
+        keep: int,
+        also: Set[int],
     ) -> None:
         learner = self._learner
         if isinstance(learner, ShardedLearner):
@@ -98,7 +109,7 @@ class RankActor:
         else:
             save(folder, learner, samples, trainer_state)
         if self._rank == 0:
-            prune(folder, keep)
+            prune(folder, keep, also)
 
 
 def _join_ranks(address: str, rank: int, ranks: int) -> None:
@@ -156,16 +167,27 @@ class RayLearner:
         self.version += 1
         return stats
 
+    async def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        stored = ray.put(list(samples))
+        stats: UpdateStats = (await self._all([rank.fit.remote(stored, rate) for rank in self._ranks]))[0]
+        self.version += 1
+        return stats
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        stored = ray.put(list(samples))
+        return float((await self._all([rank.measure.remote(stored) for rank in self._ranks]))[0])
+
     def weights(self) -> StoredWeights:
         """Where the weights are; they are sent when an engine takes them. Good until the next update."""
         if self._sync == "store":
             return StoredWeights(self._publish)
         return _BroadcastWeights(self._publish, self._broadcast)
 
-    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
-        stored = ray.put(list(samples))
-        calls = [rank.save.remote(self._checkpoints, stored, trainer_state, keep) for rank in self._ranks]
-        await self._all(calls)
+    async def save(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    ) -> None:
+        written = (self._checkpoints, ray.put(list(samples)), trainer_state, keep, also)
+        await self._all([rank.save.remote(*written) for rank in self._ranks])
 
     async def close(self) -> None:
         for rank in self._ranks:

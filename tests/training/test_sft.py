@@ -1,0 +1,109 @@
+"""`actfirst sft` as a run: killed anywhere it ends as if nothing had happened; data that changed is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from actfirst.config.config import Config
+from actfirst.config.load import resolve
+from actfirst.errors import ConfigError, RunFolderError
+from actfirst.runs.lines import SftLine
+from actfirst.runs.run import open_run
+from actfirst.training.sft import SftWatcher, fine_tune
+from tests.support.tiny_run import overrides
+
+STEPS = 5
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL: nothing after it is run but what closes files."""
+
+
+class KillAt(SftWatcher):
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def step(self, line: SftLine) -> None:
+        if line.step == self._step:
+            raise Killed
+
+
+def tiny(folder: Path, *more: str) -> Config:
+    data = 'sft.data=[{kind = "demonstrator", tasks = 4, success = false}]'
+    steps = [
+        f"sft.steps={STEPS}",
+        "sft.batch_size=3",
+        "sft.warmup=2",
+        "sft.held_out=0.4",
+        "sft.held_out_every=2",
+    ]
+    return resolve("pocket", overrides(folder, data, *steps, "sft.learning_rate=1e-3", "sft.full=0.5", *more))
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(open_run(run).checkpoints()[-1].model / "model.safetensors")
+
+
+def lines(run: Path) -> list[dict[str, object]]:
+    """The lines of a run without what the clock says."""
+    found = [line.to_json() for line in open_run(run).lines]
+    return [{key: value for key, value in line.items() if "seconds" not in key} for line in found]
+
+
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_a_run_killed_at_any_step_resumes_and_ends_bit_for_bit_as_an_uninterrupted_one(
+    tmp_path: Path, step: int
+) -> None:
+    config = tiny(tmp_path, "sft.next_action=0.5")
+    fine_tune(config, tmp_path / "whole")
+    with pytest.raises(Killed):
+        fine_tune(config, tmp_path / "killed", watcher=KillAt(step))
+    fine_tune(config, tmp_path / "killed", resume=True)
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "killed")
+    assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
+
+
+def test_the_folder_of_a_run_says_what_was_done(tmp_path: Path) -> None:
+    config = tiny(tmp_path, "evaluation.at_end=true")
+    summary = fine_tune(config, tmp_path / "run")
+    found = [line for line in open_run(tmp_path / "run").lines if isinstance(line, SftLine)]
+    assert [line.step for line in found] == [1, 2, 3, 4, 5]
+    assert [line.held_out is not None for line in found] == [False, True, False, True, True]
+    assert summary.held_out == (found[0].held_out_before, found[-1].held_out)
+    assert summary.to_json() == json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary.success_rate.after is not None
+    assert open_run(tmp_path / "run").evaluations[0].update == STEPS
+    assert summary.examples + summary.held_out_examples == sum(
+        sum(one.examples.values()) for one in summary.data
+    )
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
+    data = tmp_path / "pairs.jsonl"
+    data.write_text('{"prompt": "one", "response": "1"}\n')
+    config = tiny(tmp_path, f'sft.data=[{{kind = "pairs", path = "{data}"}}]', "sft.held_out=0.0")
+    with pytest.raises(Killed):
+        fine_tune(config, tmp_path / "run", watcher=KillAt(2))
+    data.write_text('{"prompt": "one", "response": "2"}\n')
+    with pytest.raises(RunFolderError, match="the data has changed since this run began"):
+        fine_tune(config, tmp_path / "run", resume=True)
+
+
+def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path: Path) -> None:
+    config = tiny(tmp_path)
+    with pytest.raises(Killed):
+        fine_tune(config, tmp_path / "run", watcher=KillAt(1))
+    with pytest.raises(RunFolderError, match="already holds a run; add --resume"):
+        fine_tune(config, tmp_path / "run")
+
+
+def test_shares_that_are_all_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="are all 0: nothing would be shown"):
+        resolve("pocket", ["sft.full=0.0"])
