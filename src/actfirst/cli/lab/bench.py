@@ -56,7 +56,7 @@ def rollout(
     actfirst bench rollout --simulated --scale paper
 
     Prefix caching is off, as in the paper, unless you switch it on; --scale paper also takes the paper's share of GPU
-    memory (0.85) and tokens per step (16,384). --optimised shares prefixes, pauses responses for fast actions and paces.
+    memory (0.85) and tokens per step (16,384). --optimised shares prefixes, pauses responses for fast actions, paces.
     Beside each speedup stand its limits, estimated from single requests and timed on this engine. A stopped measurement
     is continued by repeating the command. Result: runs/bench/rollout-RECIPE.json.
     """
