@@ -64,11 +64,11 @@ def evaluate_model(model: str | Path, config: Config) -> Evaluation:
     """
     import asyncio
 
-    from actfirst.evaluate import model as evaluation
     from actfirst.models.folder import find_model
+    from actfirst.training import playing
 
     folder = find_model(str(model), "model")
-    return asyncio.run(evaluation.evaluate_model(config, folder, lambda done, of: None))
+    return asyncio.run(playing.evaluate_model(config, folder, lambda done, of: None))
 
 
 def open_run(folder: str | Path) -> Run:

@@ -136,7 +136,8 @@ class Response:
     """A full think-then-act response: one or two completions and what was inserted between them.
 
     `mask` is 1 at tokens that the model generated and 0 at inserted ones; `logprobs` is 0.0 there.
-    `action` is None when the response is truncated or holds no well-formed action field.
+    `action` is None when the response is truncated or holds no well-formed action field. `reasoning_tokens` are the
+    generated tokens up to and including the end of reasoning.
     """
 
     prompt_ids: tuple[int, ...]
@@ -149,6 +150,7 @@ class Response:
     stop_reason: StopReason
     requests: int
     version: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,8 @@ class TurnSample:
     but identifiers.
 
     The four response streams have equal length; `mask` is 0 at inserted tokens. `advantages` come from the method's
-    objective. `weight` multiplies the response's loss (1.0 in the paper).
+    objective. `weight` multiplies the response's loss (1.0 in the paper). `anchor_logprobs` are those of the frozen
+    model to which the learner keeps the policy close, or empty.
     """
 
     id: str
@@ -223,11 +226,13 @@ class TurnSample:
     advantages: tuple[float, ...]
     version: int
     weight: float = 1.0
+    anchor_logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateStats:
-    """What one optimiser update reports. `advantage` is the mean over supervised tokens."""
+    """What one update reports. `advantage` is the mean over supervised tokens; of an update in several optimiser
+    steps, `loss` and `grad_norm` are means over steps."""
 
     loss: float
     advantage: float

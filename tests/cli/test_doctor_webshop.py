@@ -90,15 +90,15 @@ class TestProducts:
 
 
 class TestNouns:
-    def test_the_fallback_is_named_with_the_command_that_installs_spacy(
+    def test_what_is_missing_is_named_with_the_command_that_installs_it(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(webshop, "spacy_model", lambda: None)
+        monkeypatch.setattr(webshop, "has_spacy", lambda: False)
         finding = webshop.nouns()
         assert finding.state is State.MISSING
         assert "simple" in finding.detail
         assert finding.remedy == "pip install 'actfirst[spacy]', then python -m spacy download en_core_web_sm"
 
     def test_a_model_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(webshop, "spacy_model", lambda: "en_core_web_md")
-        assert webshop.nouns() == Finding("WebShop nouns", State.OK, "spaCy's en_core_web_md")
+        monkeypatch.setattr(webshop, "has_spacy", lambda: True)
+        assert webshop.nouns() == Finding("WebShop nouns", State.OK, "spaCy's en_core_web_sm")

@@ -105,17 +105,24 @@ class TestBench:
         arguments = (*settings, "rollout.generation.continuation=8", "--recipe", recipe, "--tasks", "2")
         shown = run(capsys, "bench", "quality", model, *arguments, "--out", "quality.json")
         assert shown.code == 0, shown.err
-        assert [line.split()[1] for line in shown.out.splitlines()[1:]] == [
+        strategies, modes = shown.out.split("\ncheckpoint")
+        assert [line.split()[1] for line in strategies.splitlines()[1:]] == [
             "Think-then-act",
             "Direct",
             "Guided",
         ]
+        assert "mode of fast actions" in modes
+        assert "inverse dynamics" in modes
         rows = json.loads(Path("quality.json").read_text())["rows"]
         assert [row["strategy"] for row in rows] == ["think", "direct", "guided"]
         assert all(row["tasks"] == 2 and len(row["episodes"]) == 2 for row in rows)
         before = Path("quality.json").read_text()
         assert run(capsys, "bench", "quality", model, *arguments, "--out", "quality.json").code == 0
         assert Path("quality.json").read_text() == before  # nothing was played again
+        alone = run(capsys, "bench", "quality", model, *arguments, "--act", "direct", "--out", "direct.json")
+        assert alone.code == 0, alone.err
+        (row,) = json.loads(Path("direct.json").read_text())["rows"]
+        assert row["strategy"] == "direct"
 
     def test_quality_needs_a_checkpoint(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "bench", "quality", "run.seed=1")

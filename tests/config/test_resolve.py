@@ -44,13 +44,23 @@ def test_a_base_recipe_lacks_something_on_purpose(name: str) -> None:
         resolve(name)
 
 
-def test_the_catalogue_holds_small_recipes_and_three_students_on_three_benchmarks() -> None:
+def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_benchmarks() -> None:
     students = {
         f"paper/{bench}-{size}"
         for bench in ("alfworld", "webshop", "scienceworld")
         for size in ("0.6b", "1.7b", "4b")
     }
-    assert set(RUNNABLE) == {"pocket", "alfworld-small", "webshop-sample", "scienceworld-small"} | students
+    teachers = {f"paper/teacher-{bench}-gigpo" for bench in ("alfworld", "webshop", "scienceworld")}
+    teachers |= {"paper/teacher-alfworld-sft", "paper/teacher-webshop-sft"}
+    small = {
+        "pocket",
+        "pocket-gigpo",
+        "pocket-prepare",
+        "alfworld-small",
+        "webshop-sample",
+        "scienceworld-small",
+    }
+    assert set(RUNNABLE) == small | students | teachers
 
 
 def test_an_heir_changes_what_it_names_and_inherits_the_rest(tmp_path: Path) -> None:

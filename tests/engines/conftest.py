@@ -17,7 +17,7 @@ from tests.support.tiny_models import make_tiny_checkpoint
 torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", params=["qwen3", "llama"])
+@pytest.fixture(scope="session", params=["qwen3", "qwen2", "llama"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_checkpoint(tmp_path_factory.mktemp(request.param), architecture=request.param)
 

@@ -91,6 +91,8 @@ class ScriptedServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.ended.set()
+        with self.lock:
+            self.arrived.notify_all()
         self._http.shutdown()
         self._http.server_close()
 
@@ -121,7 +123,7 @@ class ScriptedServer:
             if self.completions > self.script.dies_after:
                 failure = "drop"
             self.arrived.notify_all()
-            self.arrived.wait_for(lambda: self.most >= self.script.together, timeout=20.0)
+            self.arrived.wait_for(lambda: self.most >= self.script.together or self.ended.is_set())
         try:
             time.sleep(self.script.delay)
             self.misbehave(to, failure) if failure else _send(to, 200, self.completion(body))
@@ -132,7 +134,7 @@ class ScriptedServer:
     def misbehave(self, to: BaseHTTPRequestHandler, failure: str) -> None:
         match failure:
             case "hang":
-                self.ended.wait(10)
+                self.ended.wait()
             case "drop":
                 to.close_connection = True
             case "no json":

@@ -204,6 +204,7 @@ class TestCheckpoints:
         [
             ({"model_type": "gpt2"}, "gpt2"),
             ({"attention_bias": True}, "attention biases"),
+            ({"model_type": "qwen2", "mlp_bias": True}, "MLP biases"),
             ({"rope_parameters": {"rope_type": "yarn"}}, "yarn"),
             ({"use_sliding_window": True}, "sliding-window"),
             ({"hidden_act": "gelu"}, "gelu"),
@@ -242,14 +243,14 @@ class TestThread:
         engine = await make_engine(endless, max_concurrency=1)
         assert isinstance(engine, EmbeddedEngine)
 
-        def broken(*, admit: bool, version: int) -> None:
+        def broken(*, admit: bool) -> None:
             raise MemoryError("no more of it")
 
         pending = [
             asyncio.create_task(engine.generate([1, 2], Sampling(max_tokens=2000, seed=0))) for _ in range(3)
         ]
         await until(lambda: engine.stats().running == 1)
-        monkeypatch.setattr(engine._runner, "step", broken)
+        monkeypatch.setattr(engine._versions, "step", broken)
         for task in pending:
             with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
                 await task
@@ -264,10 +265,10 @@ class TestThread:
         engine = await make_engine(endless)
         assert isinstance(engine, EmbeddedEngine)
 
-        def broken(weights: object) -> None:
+        def broken(weights: object, version: int) -> None:
             raise MemoryError("no more of it")
 
-        monkeypatch.setattr(engine._runner, "install", broken)
+        monkeypatch.setattr(engine._versions, "install", broken)
         with pytest.raises(EngineDied, match="died of MemoryError: no more of it"):
             await asyncio.wait_for(engine.load_weights(read_weights(endless), 1), 5)
         assert engine.version == 0
@@ -315,7 +316,8 @@ class TestThread:
             for i, p in enumerate(given)
         ]
         for i in range(0, 24, 3):
-            await asyncio.sleep(0.003)
+            steps = engine.stats().steps
+            await until(lambda: engine.stats().steps > steps + 1)  # noqa: B023 (it is awaited here)
             tasks[i].cancel()
         for i, (prompt, task) in enumerate(zip(given, tasks, strict=True)):
             if i % 3:

@@ -1,4 +1,5 @@
-"""Fast actions gate the environment: with `preempt` they are admitted at once, and full responses lose nothing."""
+"""Fast actions gate the environment: with `priority` they go first, with `preempt` they are admitted at once, and full
+responses lose nothing. The paper names neither."""
 
 from __future__ import annotations
 
@@ -32,6 +33,32 @@ async def test_without_it_they_wait(make_embedded: MakeEngine, endless: Path) ->
     await engine.generate([1, 2], Sampling(2, seed=1), Priority.FAST)
     assert full.done()
     assert engine.stats().paused == 0
+
+
+async def test_without_priority_requests_are_admitted_as_they_came_and_nothing_pauses(
+    make_embedded: MakeEngine, endless: Path
+) -> None:
+    engine = await make_embedded(endless, max_concurrency=1, priority=False, preempt=True)
+    order: list[str] = []
+
+    async def request(name: str, priority: Priority) -> None:
+        await engine.generate([1, 2, 3], Sampling(max_tokens=3, seed=0), priority)
+        order.append(name)
+
+    running = asyncio.create_task(engine.generate([5, 6, 7], LONG))
+    await until(lambda: engine.stats().running == 1)
+    queued = [
+        asyncio.create_task(request("full 1", Priority.FULL)),
+        asyncio.create_task(request("fast 1", Priority.FAST)),
+        asyncio.create_task(request("full 2", Priority.FULL)),
+        asyncio.create_task(request("fast 2", Priority.FAST)),
+    ]
+    await until(lambda: engine.stats().waiting == 4)
+    running.cancel()
+    await asyncio.gather(*queued)
+    assert order == ["full 1", "fast 1", "full 2", "fast 2"]
+    assert engine.stats().paused == 0
+    assert (engine.stats().fast_ended, engine.stats().full_ended) == (2, 2)
 
 
 async def test_the_cap_holds_and_pausing_changes_no_result(make_embedded: MakeEngine, endless: Path) -> None:
@@ -83,8 +110,10 @@ async def test_cancelling_a_paused_response_leaves_nothing(make_embedded: MakeEn
     fast = asyncio.create_task(engine.generate([1, 2], Sampling(300, seed=1), Priority.FAST))
     await until(lambda: engine.stats().paused == 1)
     full.cancel()
-    await fast
+    assert len((await fast).token_ids) == 300
     await until(lambda: engine.stats().running == engine.stats().waiting == 0)
+    assert full.cancelled()
+    assert engine.stats().full_ended == 0
 
 
 async def test_time_and_tokens_are_counted_by_class(make_embedded: MakeEngine, endless: Path) -> None:

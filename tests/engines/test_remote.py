@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -139,10 +138,9 @@ class TestFailures:
         server = serve()
         engine = await ready(remote([server], deadline=0.1, retries=1), server)
         server.script.always = "hang"
-        began = time.monotonic()
         with pytest.raises(EngineError, match=r"2 attempts.*no answer within 0\.1 s"):
             await engine.score([3], [4])
-        assert time.monotonic() - began < 3
+        assert server.completions == 2
 
     async def test_a_refused_request_is_that_requests_failure_and_not_repeated(
         self, serve: Serve, remote: Open

@@ -39,6 +39,7 @@ def served_by(models: Path, *servers: ScriptedServer, more: tuple[str, ...] = ()
 
 
 async def prove(models: Path, *servers: ScriptedServer, more: tuple[str, ...] = ()) -> None:
+    """Raises TeacherError unless the servers prove themselves."""
     config = served_by(models, *servers, more=more)
     teacher = open_teacher(config.teacher, config.models.teacher)
     assert isinstance(teacher, RemoteEngine)
@@ -65,10 +66,13 @@ class TestProofs:
         script = Script(temperature=temperature, dialects=(dialect,))
         with ScriptedServer(script) as one, ScriptedServer(script) as other:
             await prove(models, one, other)
+            assert one.completions > 0
+            assert other.completions > 0
 
     async def test_texts_of_tokens_are_enough_where_there_is_no_route_to_tokenise(self, models: Path) -> None:
         with ScriptedServer(Script(tokenizes=False)) as server:
             await prove(models, server)
+            assert server.completions > 0
 
     @pytest.mark.parametrize("tokenizes", [True, False])
     async def test_another_tokenizer_is_refused(self, models: Path, tokenizes: bool) -> None:

@@ -37,6 +37,7 @@ from tests.engines.contract import (
     section,
     until,
 )
+from tests.engines.test_swap import agreeing, continued
 from tests.support.tiny_models import make_tiny_checkpoint
 from tests.support.tiny_run import tiny_config
 
@@ -63,7 +64,7 @@ async def make_engine() -> AsyncIterator[MakeEngine]:
 
 
 # The checkpoints of the other engines' suite, except that vLLM's CPU attention needs heads of at least 32.
-@pytest.fixture(scope="session", params=["qwen3", "llama"])
+@pytest.fixture(scope="session", params=["qwen3", "qwen2", "llama"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = make_tiny_checkpoint(tmp_path_factory.mktemp(request.param), architecture=request.param)
     if request.param == "llama":
@@ -201,6 +202,51 @@ async def test_weights_also_change_in_a_process_of_its_own_and_in_a_compiled_mod
         assert done.version == version
         assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
         assert close(await engine.score(prompt, done.token_ids), done.logprobs, TOLERANCE)
+
+
+@pytest.mark.parametrize("process", ["same", "own"])
+@pytest.mark.parametrize("caching", [False, True])
+async def test_in_flight_requests_go_on_with_the_new_weights(
+    make_engine: MakeEngine, qwen: Path, process: str, caching: bool
+) -> None:
+    """Keys and values stay, except with prefix caching: to empty that cache vLLM has to compute them again."""
+    engine = await make_engine(qwen, swap="in_flight", process=process, prefix_caching=caching)
+    old, new, given = Judge(qwen), Judge(qwen), prompts(3, seed=36)
+    long = Sampling(max_tokens=500, seed=1, ignore_eos=True)
+    begun = [asyncio.create_task(engine.generate(p, long)) for p in given]
+    await until(lambda: engine.stats().steps > 10)
+    await engine.load_weights(new.perturb(seed=1), 4)
+    assert not any(task.done() for task in begun)
+    later = await engine.generate(given[0], Sampling(max_tokens=8, seed=2))
+    assert later.version == 4
+    assert close(later.logprobs, new.logprobs(given[0], later.token_ids), TOLERANCE)
+    for prompt, task in zip(given, begun, strict=True):
+        done = await task
+        assert done.version == 0
+        count = agreeing(done.logprobs, old.logprobs(prompt, done.token_ids))
+        assert 0 < count < len(done.token_ids)
+        again = new.logprobs(prompt, done.token_ids)[count:]
+        expected = again if caching else continued(old, new, prompt, done.token_ids, count)
+        assert close(done.logprobs[count:], expected, TOLERANCE)
+
+
+async def test_without_priority_requests_run_as_they_came(make_engine: MakeEngine, qwen: Path) -> None:
+    engine, order = await make_engine(qwen, max_concurrency=1, priority=False), list[int]()
+
+    async def request(number: int) -> None:
+        await engine.generate([1, 2, number], Sampling(max_tokens=2, seed=0), Priority(1 - number % 2))
+        order.append(number)
+
+    await asyncio.gather(*map(request, range(6)))
+    assert order == [0, 1, 2, 3, 4, 5]
+
+
+async def test_without_seeds_a_request_is_not_repeated(make_engine: MakeEngine, qwen: Path) -> None:
+    engine, judge, prompt = await make_engine(qwen, seeds=False), Judge(qwen), prompts(1, seed=37)[0]
+    done = [await engine.generate(prompt, Sampling(max_tokens=30, seed=7, ignore_eos=True)) for _ in range(2)]
+    assert done[0].token_ids != done[1].token_ids
+    for one in done:
+        assert close(one.logprobs, judge.logprobs(prompt, one.token_ids), TOLERANCE)
 
 
 @pytest.mark.parametrize("waiting", ["tokens", "weights"])

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import torch
 
+from actfirst.config.sections import Swap
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepped import Limits
 from actfirst.engines.stepping import SteppingLoop
@@ -41,6 +42,7 @@ class Pretence:
     cancelled: list[str] = field(default_factory=list)
     installed: list[int] = field(default_factory=list)
     token: int = 0
+    found: list[str] = field(default_factory=list)  # under way when weights came
     closed: bool = False
     held: threading.Event = field(default_factory=threading.Event)
     explode: Exception | None = None
@@ -83,7 +85,7 @@ class Pretence:
         return Finished(name, tokens, logprobs, StopReason.LENGTH, len(work.prompt) - 1, 1)
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
-        assert not self.left
+        self.found += self.left
         if self.unusable is not None:
             raise self.unusable
         self.token = int(weights["token"])
@@ -97,6 +99,7 @@ class Pretence:
 class Bench:
     core: Pretence
     loop: SteppingLoop[Request]
+    in_flight: bool
 
     def ask(self, work: Work) -> Request:
         request = Request(work, asyncio.get_running_loop().create_future())
@@ -110,13 +113,18 @@ class Bench:
         return self.loop.load({"token": torch.tensor(token)}, version)
 
 
+class MakeBench(Protocol):
+    def __call__(self, cap: int, *, priority: bool = True, swap: Swap = "drain") -> Bench: ...
+
+
 @pytest.fixture
-async def bench() -> AsyncIterator[Callable[[int], Bench]]:
+async def bench() -> AsyncIterator[MakeBench]:
     made: list[Bench] = []
 
-    def make(cap: int) -> Bench:
+    def make(cap: int, *, priority: bool = True, swap: Swap = "drain") -> Bench:
         core = Pretence()
-        made.append(Bench(core, SteppingLoop(Admission(core, cap), name="pretence", threads=1)))
+        admission = Admission(core, cap, priority=priority, swap=swap)
+        made.append(Bench(core, SteppingLoop(admission, name="pretence", threads=1), swap == "in_flight"))
         return made[-1]
 
     yield make
@@ -126,9 +134,7 @@ async def bench() -> AsyncIterator[Callable[[int], Bench]]:
         item.loop.thread.join(10)
         assert not item.loop.thread.is_alive()
         assert item.core.closed
-
-
-MakeBench = Callable[[int], Bench]
+        assert item.in_flight or not item.core.found
 
 
 async def test_a_request_gets_what_the_core_made_of_it(bench: MakeBench) -> None:
@@ -156,6 +162,33 @@ async def test_no_more_than_the_cap_are_inside_and_fast_ones_go_first(bench: Mak
     it.core.held.set()
     await asyncio.gather(*(request.future for request in [*running, *waiting]))
     assert it.core.started[2:] == [waiting[i].name for i in (1, 3, 0, 2)]
+
+
+async def test_without_priority_requests_are_admitted_as_they_came(bench: MakeBench) -> None:
+    it = bench(1, priority=False)
+    it.core.held.clear()
+    running = it.generate(2)
+    await until(lambda: it.loop.stats().running == 1)
+    waiting = [it.generate(1), it.generate(1, Priority.FAST), it.generate(1), it.generate(1, Priority.FAST)]
+    it.core.held.set()
+    await asyncio.gather(*(request.future for request in [running, *waiting]))
+    assert it.core.started[1:] == [request.name for request in waiting]
+
+
+async def test_in_flight_weights_wait_for_nothing_and_a_completion_has_the_version_on_which_it_began(
+    bench: MakeBench,
+) -> None:
+    it = bench(2, swap="in_flight")
+    it.core.held.clear()
+    old = it.generate(1000)
+    await until(lambda: it.loop.stats().running == 1)
+    swap = it.load(token=7, version=4)
+    it.core.held.set()
+    await swap
+    assert it.core.found == [old.name]
+    new = await it.generate(1).future
+    assert (new.token_ids, new.version) == ((7,), 4)
+    assert (await old.future).version == 0
 
 
 async def test_weights_wait_for_what_runs_and_come_before_what_waits(bench: MakeBench) -> None:

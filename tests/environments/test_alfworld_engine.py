@@ -193,7 +193,7 @@ def test_other_words_are_refused() -> None:
 def test_layout_and_comments_of_the_rules_do_not_matter() -> None:
     file = make_file(0, Size(), "train", 0)
     domain = "; another comment\n" + file.pddl_domain.replace("\n", "\n  ").upper()
-    other = GameFile(domain, file.grammar, file.pddl_problem, file.walkthrough)
+    other = GameFile(domain, file.grammar, file.pddl_problem, walkthrough=file.walkthrough)
     assert parse_game(other) == parse_game(file)
 
 

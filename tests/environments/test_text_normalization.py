@@ -4,7 +4,6 @@ sentences on enumerations of its ScienceWorld paragraph."""
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -229,24 +228,7 @@ def test_scienceworld_normalising_twice_changes_nothing(text: str) -> None:
     assert normalize_scienceworld(normalize_scienceworld(text)) == normalize_scienceworld(text)
 
 
-@pytest.mark.parametrize("function", [normalize, normalize_scienceworld])
-@pytest.mark.parametrize("letter", ["a", "é"])
-def test_two_kilobytes_take_well_under_a_millisecond(function: object, letter: str) -> None:
-    assert callable(function)
-    text = (ROOM.replace("a", letter) * 8)[:2048]
-    assert len(text) == 2048
-
-    def once() -> float:
-        start = time.perf_counter()
-        function(text)
-        return time.perf_counter() - start
-
-    # The fastest of many, so that a busy machine does not fail the test.
-    assert min(once() for _ in range(50)) < 0.001
-
-
 def test_an_unclosed_parenthesis_costs_no_backtracking() -> None:
-    text = "a jar (containing " + "a cup (of tea), " * 2000
-    start = time.perf_counter()
-    normalize_scienceworld(text * 3)
-    assert time.perf_counter() - start < 1.0
+    """With backtracking this would not end before the test's time limit."""
+    text = "a jar (containing " + "a cup (of tea), " * 6000
+    assert normalize_scienceworld(text) == text.strip()

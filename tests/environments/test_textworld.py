@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.environments.alfworld.textworld_engine import PACKAGES, VERSIONS, require_textworld
+from actfirst.environments.alfworld.textworld_engine import (
+    PACKAGES,
+    VERSIONS,
+    installed_versions,
+    require_textworld,
+)
 from actfirst.environments.alfworld.world import KINDS, AlfworldWorld
 from actfirst.environments.pocket.world import PocketWorld
 from actfirst.errors import EnvironmentFailure
@@ -108,6 +113,7 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_with_the_extra_nothing_is_said(versions: dict[str, str]) -> None:
     require_textworld()
+    assert versions == installed_versions()
 
 
 def test_another_version_is_refused_with_the_remedies(folder: Path, versions: dict[str, str]) -> None:

@@ -22,11 +22,11 @@ from actfirst.environments.alfworld.textworld_engine import VERSIONS
 from actfirst.environments.alfworld.verify import (
     PLAYING,
     GameReport,
+    VerifyLog,
     compare,
     engine_versions,
     wander,
 )
-from actfirst.environments.alfworld.verify_log import VerifyLog
 from actfirst.environments.comparing import Verification
 from actfirst.environments.pocket.section import PocketSection
 from actfirst.errors import ConfigError, EnvironmentFailure, TaskError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ import pytest
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml, resolve
 from actfirst.errors import RunFolderError
-from actfirst.evaluate import model as evaluating
 from actfirst.evaluate.results import Outcome, summarise
 from actfirst.lab import lab
-from actfirst.lab.compare_runs import PlannedRun, Told
+from actfirst.lab.compare_runs import PlannedRun, Points, Told, plan_runs
 from actfirst.lab.lab import LabPlan, run_lab
 from actfirst.runs.evaluations import Evaluation
 from actfirst.runs.run import open_run
+from actfirst.training import playing as evaluating
 from actfirst.training.stored_state import StoredState
 from tests.support.run_folders import write_run
 
@@ -100,10 +101,9 @@ def test_runs_are_interleaved_by_seed_and_evaluated_as_they_come(tmp_path: Path,
         "evaluate step-000002/model 1",
         "evaluate step-000004/model 3",
     ]
-    assert calls[-7:] == [
+    assert calls[-6:] == [
         "evaluate pocket/teacher 3",
         "quality",
-        "  update 0",
         "  update 2",
         "  update 4",
         "simulated",
@@ -115,6 +115,7 @@ def test_runs_keep_their_checkpoints_and_do_not_evaluate_themselves(tmp_path: Pa
     run_lab(plan(tmp_path, "vanilla", seeds=1), lambda line: None)
     config = resolve(tmp_path / "lab" / "vanilla-seed42" / "config.toml")
     assert (config.checkpoint.every, config.checkpoint.keep) == (1, UPDATES)
+    assert config.checkpoint.keep_at == (1, UPDATES // 2, UPDATES)  # where the paper measures rollout quality
     evaluation = config.evaluation
     assert (evaluation.at_start, evaluation.at_end, evaluation.teacher) == (False, False, False)
     assert evaluation.every == 0
@@ -144,6 +145,34 @@ def test_nothing_is_made_twice(tmp_path: Path, calls: list[str]) -> None:
     assert [call for call in calls if not call.startswith(("  ", "quality", "simulated", "rollout"))] == [
         "evaluate step-000002/model 1"
     ]
+
+
+def test_points_on_the_way_are_evaluated_again_when_more_seeds_are_asked_for(
+    tmp_path: Path, calls: list[str]
+) -> None:
+    once = plan(tmp_path, "vanilla", seeds=1)
+    run_lab(once, lambda line: None)
+    calls.clear()
+    run_lab(replace(once, curve_seeds=3), lambda line: None)
+    assert [call for call in calls if call.startswith("evaluate")] == ["evaluate step-000002/model 3"]
+
+
+def test_quality_is_measured_from_vanilla_wherever_it_stands_among_the_methods(
+    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[Path] = []
+    monkeypatch.setattr(
+        lab.quality_bench, "measure", lambda *given: measured.extend(one.model for one in given[2])
+    )
+    run_lab(plan(tmp_path, "actfirst", "vanilla", seeds=1), lambda line: None)
+    assert {path.relative_to(tmp_path / "lab").parts[0] for path in measured} == {"vanilla-seed42"}
+
+
+def test_a_recipe_that_names_the_points_of_its_curve_keeps_those_and_no_others() -> None:
+    (run,) = plan_runs(["vanilla"], "paper/alfworld-0.6b", (), 1, Path("lab"), Points.STORED)
+    checkpoint = resolve("paper/alfworld-0.6b", run.overrides).checkpoint
+    assert checkpoint == resolve("paper/alfworld-0.6b").checkpoint
+    assert {1, 125, 250} <= set(checkpoint.keep_at)  # paper, "Rollout Quality"
 
 
 def test_a_part_that_fails_is_noted_and_the_others_are_made(

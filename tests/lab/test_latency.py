@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from actfirst.lab.latency import profile, reasoning_share
 from actfirst.lab.spread import Percentiles
-from actfirst.runs.episodes import TurnLine
+from actfirst.runs.episodes import ResponseLine, TurnLine
 from tests.support.episode_lines import response, turn
 
-# 72 characters before the action field, 24 from it on
-TEXT = "<think>" + "x" * 57 + "</think>" + "<action>look 1</action>."
+TEXT = "<think>it is dark</think><action>look 1</action>"
 
 
 def line(**fields: object) -> TurnLine:
     return TurnLine.model_validate(turn(1, **fields))
 
 
-def test_reasoning_is_what_comes_before_the_action_field() -> None:
-    assert reasoning_share(TEXT) == 0.75
-    assert reasoning_share("<action>look</action>") == 0.0
-    assert reasoning_share("thinking without end") == 1.0
-    assert reasoning_share("") == 0.0
+def test_the_share_of_reasoning_is_one_of_tokens() -> None:
+    def share(tokens: int, reasoning: int | None) -> float | None:
+        return reasoning_share(ResponseLine.model_validate(response(TEXT, tokens, reasoning)))
+
+    assert share(96, 72) == 0.75
+    assert share(96, 0) == 0.0
+    assert share(96, 96) == 1.0
+    assert share(96, None) is None  # written by a version that did not count them
+    assert share(0, 0) is None
 
 
 def test_percentiles_lie_between_neighbours() -> None:
@@ -29,7 +32,7 @@ def test_percentiles_lie_between_neighbours() -> None:
 
 
 def test_a_profile_of_turns_with_and_without_reasoning() -> None:
-    found = profile([line(seconds=1.0, response=response(TEXT, 96)), line(seconds=3.0)])
+    found = profile([line(seconds=1.0, response=response(TEXT, 96, 72)), line(seconds=3.0)])
     assert found is not None
     assert (found.turns, found.seconds.mean) == (2, 2.0)
     assert found.reasoning is not None

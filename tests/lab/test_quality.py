@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
 from actfirst.errors import ConfigError
 from actfirst.lab.drawing import draw_tasks
-from actfirst.lab.quality import Played, describe, play_all, summarise
+from actfirst.lab.quality import FastActions, Played, describe, play_all, summarise
 from actfirst.methods.strategies import Strategy
 from actfirst.records import ActionSource, Episode, Observation, Task, Turn, Verdict
 from tests.support.collecting import bench, corridor_tasks, perfect
@@ -35,6 +36,28 @@ class TestMetrics:
         )
         assert (found.tasks, found.repeat, found.per_100, found.turns) == (4, 50.0, 6.0, 12.5)
         assert (found.success, found.valid) == (75.0, 50.0)
+
+    def test_fast_actions_by_mode_and_alignment(self) -> None:
+        # 3 of 4 fast actions can be read, 40 tokens in all; 1 of 2 guided trajectories follows to the end
+        guided = {"guided": 1, "first_aligned": 1, "fully_aligned": 1, "aligned_turns": 2, "turns": 2}
+        lost = {"guided": 1, "first_aligned": 1, "fully_aligned": 0, "aligned_turns": 1, "turns": 2}
+        inverse, direct = FastActions(3, 3, 24), FastActions(1, 0, 16)
+        found = summarise(
+            [
+                replace(played(True, 2), fast={"inverse_dynamics": inverse}, alignment=guided),
+                replace(played(False, 2), fast={"next_action": direct}, alignment=lost),
+            ]
+        )
+        assert (found.parsed, found.fast_tokens) == (75.0, 10.0)
+        assert (found.first_action, found.full_trajectory) == (100.0, 50.0)
+        assert found.modes == {
+            "inverse_dynamics": {"asked": 3, "parsed": 100.0, "tokens": 8.0},
+            "next_action": {"asked": 1, "parsed": 0.0, "tokens": 16.0},
+        }
+
+    def test_thinking_has_no_fast_actions_to_tell_of(self) -> None:
+        found = summarise([played(True, 4)])
+        assert (found.parsed, found.fast_tokens, found.first_action, found.modes) == (None, None, None, {})
 
     def test_without_states_there_is_no_repeat_but_everything_else(self) -> None:
         found = summarise([played(True, 4, None)])
@@ -104,8 +127,19 @@ class TestStrategies:
             return "<action>fly</action>" if request.is_inverse_dynamics else perfect(request)
 
         result, _ = self.play(Strategy.GUIDED, refused)
-        assert summarise(result).success == 100.0
+        found = summarise(result)
+        assert found.success == 100.0
         assert prompts.count(True) == 4  # one refused proposal per task, then never again
+        assert (found.modes["inverse_dynamics"]["asked"], found.modes["next_action"]["asked"]) == (4, 14)
+        assert (found.parsed, found.first_action, found.full_trajectory) == (100.0, 0.0, 0.0)
+
+    def test_guided_action_that_follows_is_aligned(self) -> None:
+        found = summarise(self.play(Strategy.GUIDED, perfect)[0])
+        assert (found.first_action, found.full_trajectory, list(found.modes)) == (
+            100.0,
+            100.0,
+            ["inverse_dynamics"],
+        )
 
     def test_pacing_up_and_down_is_found(self) -> None:
         def pacing(request: Request) -> str:

@@ -13,6 +13,7 @@ from actfirst.errors import ConfigError
 from actfirst.lab.aggregate import Mark
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.cells import Number, Table, Words, number
+from actfirst.lab.report.figures import draw_utilisation, smoothed
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.page import write_report
 from actfirst.lab.report.run_tables import (
@@ -157,8 +158,30 @@ class TestOtherTables:
     def test_latency_and_the_share_of_reasoning(self, sources: Sources) -> None:
         rows = texts(latency_table(sources.settings[0], 1))[1:]
         assert rows[0][:3] == ["Vanilla OPD", "8", "1.000"]
-        assert rows[0][4] == "79.2"  # 80 of 101 characters
+        assert rows[0][4] == "80.0"  # 8 of 10 tokens
         assert rows[1][4] == "–"
+
+
+class TestUtilisation:
+    """Paper, Figures "Rollout latency and quality" (c) and "Rollout efficiency" (c, d)."""
+
+    def test_a_line_for_each_method_with_its_throughput(self, lab: Path, tmp_path: Path) -> None:
+        for run in ("vanilla-seed42", "actfirst-seed42"):
+            lines = [f'{{"seconds": {second}, "gpus": [90, 70], "parts": {{}}}}\n' for second in range(40)]
+            (lab / run / "utilisation.jsonl").write_text("".join(lines))
+        figure = draw_utilisation(find_sources([lab]).settings[0], 1, tmp_path)
+        assert figure is not None
+        assert figure.path.stat().st_size > 5000
+        rows = list(csv.DictReader(figure.series.splitlines()))
+        assert len(rows) == 2 * 40
+        assert {row["busy"] for row in rows} == {"80.0"}
+        assert [path.name for path in figure.sources] == ["vanilla-seed42", "actfirst-seed42"]
+
+    def test_runs_of_older_versions_have_none(self, sources: Sources, tmp_path: Path) -> None:
+        assert draw_utilisation(sources.settings[0], 1, tmp_path) is None
+
+    def test_samples_are_smoothed_over_those_before(self) -> None:
+        assert smoothed([(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]) == ([1.0, 2.0, 3.0], [10.0, 15.0, 20.0])
 
 
 class TestSources:

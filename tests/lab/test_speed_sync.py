@@ -11,6 +11,7 @@ import torch
 from actfirst.config.load import resolve
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.errors import EngineError
+from actfirst.lab.speed import swaps
 from actfirst.lab.speed.models import Size
 from actfirst.lab.speed.sync import SyncTiming, growth, measure, to_json
 from actfirst.models.shapes import shape_of
@@ -56,3 +57,14 @@ def test_an_engine_that_keeps_old_weights_is_found_out(tmp_path: Path, monkeypat
     config = resolve("pocket", ["learner.threads=1", "learner.learning_rate=0.01"])
     with pytest.raises(EngineError, match="stale weights"):
         measure(config, SIZES[:1], 2, tmp_path, lambda done, of, what: None)
+
+
+def test_swaps_are_timed_while_responses_are_under_way() -> None:
+    config = resolve("pocket", ["rollout.generation.response_limit=96"])
+    found = swaps.measure(config, 2, 2, lambda done, of, what: None)
+    assert [one.swap for one in found] == ["drain", "beside", "in_flight"]
+    for one in found:
+        assert len(one.held) == len(one.swapped) == len(one.ended) == 2
+    drained = found[0]
+    assert all(end <= swap for end, swap in zip(drained.ended, drained.swapped, strict=True))
+    assert drained.saved(drained).median == 1.0

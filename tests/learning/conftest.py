@@ -19,7 +19,12 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_checkpoint(tmp_path_factory.mktemp("learning") / "llama", architecture="llama")
 
 
-@pytest.fixture(params=["qwen3", "llama"])
+@pytest.fixture(scope="session")
+def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_checkpoint(tmp_path_factory.mktemp("learning") / "qwen2", architecture="qwen2")
+
+
+@pytest.fixture(params=["qwen3", "qwen2", "llama"])
 def checkpoint(request: pytest.FixtureRequest) -> Path:
     path: Path = request.getfixturevalue(request.param)
     return path

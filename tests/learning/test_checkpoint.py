@@ -208,6 +208,15 @@ def test_prune_keeps_the_newest_complete_ones(qwen3: Path, tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000002", "step-000003", "step-000004"]
 
 
+def test_prune_leaves_those_that_are_kept_for_good(qwen3: Path, tmp_path: Path) -> None:
+    learner = Learner(qwen3, OPTIONS)
+    for _ in range(5):
+        learner.version += 1
+        save(tmp_path, learner, (), {})
+        prune(tmp_path, keep=1, also={1, 3, 9})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000001", "step-000003", "step-000005"]
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("stage", ["save_file", "save_samples", "seal"])
 def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_stays(

@@ -35,7 +35,7 @@ def test_logprobs_and_gradients_are_those_of_a_plain_full_logits_forward(checkpo
 
 
 def test_an_unknown_architecture_is_refused() -> None:
-    with pytest.raises(CheckpointError, match=r"gpt2.*qwen3, llama"):
+    with pytest.raises(CheckpointError, match=r"gpt2.*qwen3, qwen2, llama"):
         check_architecture(GPT2Config())
 
 

@@ -82,7 +82,7 @@ class TestTokenToTurn:
 
 
 class TestTable:
-    def test_every_method_of_the_paper_is_a_row(self) -> None:
+    def test_every_method_of_the_paper_is_a_row_and_so_are_those_that_learn_from_rewards(self) -> None:
         assert [method.title for method in METHODS.values()] == [
             "Vanilla OPD",
             "TCOD-F2B",
@@ -93,6 +93,10 @@ class TestTable:
             "ActFirst w/o NAP fallback",
             "Reference-prefix replay (50 %)",
             "Reference-prefix replay (100 %)",
+            "GiGPO",
+            "GRPO",
+            "REINFORCE with a group baseline",
+            "OPD plus task reward",
         ]
 
     def test_the_published_constants_of_tcod_are_the_defaults(self) -> None:

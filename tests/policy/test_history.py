@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.errors import PromptTooLong
+from actfirst.policy.chat_template import Ending
+from actfirst.policy.foreign_text import MARK
 from actfirst.policy.history import Prompt, fit
 from actfirst.policy.render import pair_text, render, render_inverse_dynamics
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, TurnContext
 from tests.policy.contexts import ALFWORLD, REFERENCE, contexts
-from tests.policy.tokenizers import BYTE_LEVEL, naive_ids, tokenizer
+from tests.policy.tokenizers import BYTE_LEVEL, marked, naive_ids, tokenizer
 from tests.support.kinds import TEMPLATE_SETS
 
 TEMPLATES = TEMPLATE_SETS["alfworld"]
@@ -28,16 +30,19 @@ def encoder(family: str = "qwen") -> PromptEncoder:
     return PromptEncoder(tokenizer(family))
 
 
-def naive_fit(family: str, name: str, mode: Mode, context: TurnContext, limit: int) -> Prompt | None:
+def naive_fit(
+    family: str, name: str, mode: Mode, context: TurnContext, limit: int, ending: Ending = Ending.OPEN
+) -> Prompt | None:
     """The paper's loop, word for word: remove the oldest pair and render again; None if nothing fits."""
+    context = marked(context)
     for retained in range(len(context.history), -1, -1):
         if mode is Mode.INVERSE_DYNAMICS:
             text = render_inverse_dynamics(TEMPLATE_SETS[name], context, retained, REFERENCE)
         else:
             text = render(TEMPLATE_SETS[name], mode, context, retained)
-        ids = naive_ids(tokenizer(family), text)
+        ids = naive_ids(tokenizer(family), text, ending)
         if len(ids) <= limit:
-            return Prompt(tuple(ids), text, retained)
+            return Prompt(tuple(ids), text.replace(MARK, ""), retained)
     return None
 
 
@@ -62,16 +67,17 @@ def needed(context: TurnContext, retained: int, mode: Mode = Mode.FULL) -> int:
     family=st.sampled_from(BYTE_LEVEL),
     name=st.sampled_from(NAMES),
     mode=st.sampled_from(list(Mode)),
+    ending=st.sampled_from(list(Ending)),
     context=contexts(),
 )
 def test_fitting_equals_the_loop_of_the_paper(
-    data: st.DataObject, family: str, name: str, mode: Mode, context: TurnContext
+    data: st.DataObject, family: str, name: str, mode: Mode, ending: Ending, context: TurnContext
 ) -> None:
-    everything = naive_fit(family, name, mode, context, 10**9)
+    everything = naive_fit(family, name, mode, context, 10**9, ending)
     assert everything is not None
     limit = data.draw(st.integers(len(everything.ids) // 3, len(everything.ids) + 5))
-    expected = naive_fit(family, name, mode, context, limit)
-    arguments = (encoder(family), TEMPLATE_SETS[name], mode, context, limit, reference_for(mode))
+    expected = naive_fit(family, name, mode, context, limit, ending)
+    arguments = (encoder(family), TEMPLATE_SETS[name], mode, context, limit, reference_for(mode), ending)
     if expected is None:
         with pytest.raises(PromptTooLong):
             fit(*arguments)
@@ -208,7 +214,7 @@ def test_overflow_late_in_a_long_episode_costs_a_few_renderings_not_one_per_pair
     made = PromptEncoder(tokenizer("qwen"))
     encoded: list[str] = []
     original = made.encode
-    monkeypatch.setattr(made, "encode", lambda text: encoded.append(text) or original(text))
+    monkeypatch.setattr(made, "encode", lambda text, ending: encoded.append(text) or original(text, ending))
     prompt = fit(made, TEMPLATES, Mode.FULL, context, needed(context, 20))
     assert prompt.retained == 20
     assert len(encoded) <= 4

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 
 from actfirst.environments.webshop.kind import without_instruction
-from actfirst.policy.render import pair_text, render, render_inverse_dynamics
+from actfirst.errors import ConfigError
+from actfirst.policy.render import pair_text, read_templates, render, render_inverse_dynamics
 from actfirst.records import Mode, Pair, TurnContext
 from tests.policy.contexts import ALFWORLD, CONTEXTS, REFERENCE, SCIENCEWORLD, SECRET, WEBSHOP, contexts
 from tests.support.kinds import TEMPLATE_SETS
@@ -50,6 +53,21 @@ def test_with_no_pair_retained_the_no_history_form_is_used() -> None:
     assert "on the table.\nYour current observation is: You pick up the cup 1.\nYour admissible" in text
     assert "Prior to this step" not in text
     assert "step 3" not in text
+
+
+def test_how_a_list_looks_is_part_of_the_template_files(tmp_path: Path) -> None:
+    """The paper prints `[{admissible_actions}]` and not the items; other code bases put each on a line of its own."""
+    forms = TEMPLATE_SETS["alfworld"].forms
+    shutil.copytree(str(forms.folder), tmp_path, dirs_exist_ok=True)
+    (tmp_path / "forms.toml").write_text('[admissible_actions]\nseparator = "\\n "\n')
+    other = read_templates(replace(forms, folder=tmp_path))
+    assert "are: ['clean cup 1 with sink 1'\n 'look'].\n" in render(other, Mode.FULL, ALFWORLD, 1)
+    (tmp_path / "forms.toml").unlink()
+    usual = read_templates(replace(forms, folder=tmp_path))
+    assert "are: ['clean cup 1 with sink 1', 'look'].\n" in render(usual, Mode.FULL, ALFWORLD, 1)
+    (tmp_path / "forms.toml").write_text("[admissible_actions]\nseperator = ','\n")
+    with pytest.raises(ConfigError, match=r"(?s)forms\.toml.*seperator"):
+        read_templates(replace(forms, folder=tmp_path))
 
 
 def test_webshop_offers_search_as_a_form_and_clicks_as_they_are() -> None:

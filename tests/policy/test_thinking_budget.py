@@ -85,6 +85,25 @@ async def test_a_response_that_ends_on_its_own_is_used_directly() -> None:
     assert response.prompt_ids == tuple(encode(PROMPT))
 
 
+@pytest.mark.parametrize(
+    ("scripts", "reasoning"),
+    [
+        (("<think>cup</think><action>look</action>",), len("<think>cup</think>")),
+        (("<action>look</action>",), 0),
+        (
+            ("<think>cup",),
+            len("<think>cup") + 1,
+        ),  # it ended without an end of reasoning: all of it, its EOS too
+        # 40 generated tokens, then an inserted end: what was inserted was not generated
+        (("<think>" + "long thought " * 9, "look</action>"), 40),
+    ],
+)
+async def test_reasoning_tokens_are_generated_ones_up_to_the_end_of_reasoning(
+    scripts: tuple[str, ...], reasoning: int
+) -> None:
+    assert (await run(ScriptedEngine(*scripts))).reasoning_tokens == reasoning
+
+
 async def test_open_reasoning_is_closed_by_the_whole_early_stop_text() -> None:
     engine = ScriptedEngine("<think>" + "long thought " * 9, "look</action>")
     response = await run(engine)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from functools import cache
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from actfirst.policy.chat_template import Ending
+from actfirst.policy.foreign_text import MARK
+from actfirst.records import Pair, TurnContext
 from tests.support.kinds import TEMPLATE_SETS
 from tests.support.tiny_models import CHAT_TEMPLATE, make_tiny_tokenizer
 
@@ -44,12 +50,53 @@ def tokenizer(family: str) -> PreTrainedTokenizerFast:
     return made
 
 
-def naive_ids(of: PreTrainedTokenizerFast, text: str) -> list[int]:
-    """The chat template's own tokens around the message tokenised whole, special tokens in it as plain text."""
+CLOSED = "<think>\n\n</think>\n\n"
+ENDINGS = {Ending.OPEN: "", Ending.CLOSED: CLOSED, Ending.PREFILLED: f"{CLOSED}<action>"}
+
+
+def naive_ids(of: PreTrainedTokenizerFast, text: str, ending: Ending = Ending.OPEN) -> list[int]:
+    """The chat template's own tokens around the message tokenised whole: special tokens in it are plain text, and so
+    are think tags with a mark in them."""
 
     def ids(part: str, *, plain: bool) -> list[int]:
         found: list[int] = of(part, add_special_tokens=False, split_special_tokens=plain)["input_ids"]
         return found
 
-    opening, closing = ids("<|im_start|>", plain=False), ids("<|im_end|>\n<|im_start|>assistant\n", plain=False)
-    return [*opening, *ids("user\n" + text.strip(), plain=True), *closing]
+    opening = ids("<|im_start|>", plain=False)
+    closing = ids(f"<|im_end|>\n<|im_start|>assistant\n{ENDINGS[ending]}", plain=False)
+    message = "user\n" + text.strip()
+    if MARK not in message:
+        return [*opening, *ids(message, plain=True), *closing]
+    inner: list[int] = []
+    for part in re.split("(</?think>)", message):
+        known = re.fullmatch("</?think>", part)
+        inner += ids(part, plain=True) if known else without_added_tokens(of).encode(part.replace(MARK, "")).ids
+    return [*opening, *inner, *closing]
+
+
+def marked(context: TurnContext) -> TurnContext:
+    """The context with a mark in every think tag of its texts."""
+
+    def mark(text: str) -> str:
+        return re.sub("<(?=/?think>)", f"<{MARK}", text.replace(MARK, ""))
+
+    seen = context.observation
+    return TurnContext(
+        mark(context.instruction),
+        tuple(Pair(mark(pair.observation), mark(pair.action)) for pair in context.history),
+        replace(
+            seen,
+            text=mark(seen.text),
+            admissible=tuple(map(mark, seen.admissible)),
+            templates=tuple(map(mark, seen.templates)),
+            objects=tuple(map(mark, seen.objects)),
+        ),
+        context.turn,
+    )
+
+
+@cache
+def without_added_tokens(of: PreTrainedTokenizerFast) -> Tokenizer:
+    made = json.loads(of.backend_tokenizer.to_str())
+    made["added_tokens"] = []
+    return Tokenizer.from_str(json.dumps(made))

@@ -13,6 +13,7 @@ from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore
+from actfirst.runs.preparation import cost_file
 from actfirst.training.teacher_rollouts import TeacherRollouts
 from tests.support.collecting import Bench, bench, perfect
 from tests.support.scripted import Script
@@ -50,6 +51,20 @@ def test_a_killed_collection_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert again[:5] == lines[:5]
     assert sorted(again) == sorted(lines)
     assert collect(path).engine.requests == []
+
+
+def test_what_a_collection_cost_stands_beside_it_and_adds_up(tmp_path: Path) -> None:
+    """Paper, Table "Offline preparation costs": time and candidates; and the steps that they took."""
+    path = tmp_path / "rollouts.jsonl"
+    for count in (1, 3):  # the second call goes on where the first one stopped
+        collect(path, count=count)
+    steps = sum(len(json.loads(line)["actions"]) for line in path.read_text().splitlines())
+    cost = json.loads(cost_file(path).read_text())
+    assert (cost["kind"], cost["stage"], cost["candidates"]) == ("preparation", "candidates", 3 * len(TASKS))
+    assert cost["environment_steps"] == steps > 0
+    before = cost_file(path).read_text()
+    collect(path)  # everything is there
+    assert cost_file(path).read_text() == before
 
 
 def test_a_rollout_whose_environment_failed_is_played_again_and_one_that_the_model_failed_is_not(

@@ -27,7 +27,8 @@ class Doubling:
         if job == 7:
             os._exit(3)
         if job == 8:
-            time.sleep(600)
+            Path(os.environ.get("HANGING", os.devnull)).touch()
+            time.sleep(3600)
         return 2 * job, os.getpid()
 
     def close(self) -> None: ...
@@ -72,34 +73,40 @@ def test_workers_that_cannot_begin_end_the_work_with_their_error() -> None:
 
 
 def test_giving_up_half_way_leaves_no_process() -> None:
+    before = children()
     running = run_jobs(range(100), begin, 2, 60.0)
     next(running)
+    assert children() > before
     running.close()  # type: ignore[attr-defined]
+    assert children() == before
 
 
 KILLED = """
 from actfirst.references.build.workers import run_jobs
 from tests.references.test_workers import begin
 
-for job, (_, pid) in run_jobs([1, 8], begin, 1, 600.0):
+for job, (_, pid) in run_jobs([1, 8], begin, 1, 3600.0):
     print(pid, flush=True)
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_worker_whose_job_hangs_ends_when_its_owner_is_killed(how: signal.Signals) -> None:
+def test_a_worker_whose_job_hangs_ends_when_its_owner_is_killed(
+    how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "hanging"
+    monkeypatch.setenv("HANGING", str(hanging))
     owner = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, cwd=Path.cwd())
     assert owner.stdout is not None
     worker = psutil.Process(int(owner.stdout.readline()))
-    time.sleep(0.5)  # by now it hangs
+    while not hanging.exists():
+        time.sleep(0.01)
     assert worker.is_running()
     os.kill(owner.pid, how)
     owner.wait()
     owner.stdout.close()
-    _, alive = psutil.wait_procs([worker], timeout=20)
-    for process in alive:
-        process.kill()
-    assert not alive
+    gone, _ = psutil.wait_procs([worker])
+    assert gone == [worker]
 
 
 def test_no_jobs_no_workers() -> None:

@@ -118,3 +118,15 @@ def test_no_further_batch_for_the_last_update() -> None:
     new = [sample(str(n), 8) for n in range(4)]
     assert SampleBuffer(max_lag=1).outlook(new, 3, version=8, updates=9) is None
     assert SampleBuffer(max_lag=1).outlook(new, 5, version=8, updates=9) == 4
+
+
+def test_an_update_of_whole_batches_takes_everything_once_there_is_enough_for_a_step() -> None:
+    buffer = SampleBuffer(max_lag=0, whole=True)
+    buffer.add([sample("a", 0)], {"equal rewards in its group": 2})
+    assert buffer.take(2, version=0) is None
+    buffer.add([sample("b", 0), sample("c", 0)], {})
+    assert buffer.outlook((), 2, version=0, updates=9) == 0
+    taken = buffer.take(2, version=0)
+    assert taken is not None
+    assert [s.id for s in taken] == ["a", "b", "c"]
+    assert len(buffer) == 0

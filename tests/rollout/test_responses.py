@@ -45,6 +45,37 @@ def test_admission_depends_on_seeds_only_not_on_completion_order() -> None:
     assert admitted(0.0) == admitted(0.003)
 
 
+class _LastFirst(ScriptedTeacher):
+    """Scores nothing until `count` responses are there, and then the last of them first."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.asked: list[asyncio.Future[None]] = []
+
+    async def score(self, response: Response) -> tuple[float, ...]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        if len(self.asked) == self.count:
+            for future in reversed(self.asked):
+                future.set_result(None)
+        await self.asked[-1]
+        return await super().score(response)
+
+
+def test_samples_leave_in_order_of_episode_and_turn_or_of_completion() -> None:
+    """Paper, "OPD Optimization": a first-in, first-out buffer of responses."""
+    for order in ("position", "completion"):
+        teacher = _LastFirst(28)
+        made = bench("actfirst", perfect, teacher=teacher)
+        batch = collect(replace(made, collector=replace(made.collector, sample_order=order)))  # type: ignore[arg-type]
+        left = [sample.prompt_ids for sample in batch.samples]
+        completed = [response.prompt_ids for response in teacher.scored]
+        assert len(left) == 28
+        assert (left == completed) == (order == "completion")
+        ids = [sample.id for sample in batch.samples]
+        assert (ids == sorted(ids)) == (order == "position")
+
+
 def test_admission_is_uniform_over_the_turns_visited() -> None:
     """Corridors of 2-5 rooms: 14 contexts per 4 tasks, each drawn equally often over many batches."""
     drawn: Counter[tuple[int, int]] = Counter()

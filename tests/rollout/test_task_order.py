@@ -26,3 +26,8 @@ def test_the_order_depends_on_the_seed_alone() -> None:
 def test_an_empty_split_is_refused() -> None:
     with pytest.raises(ConfigError, match="no tasks"):
         TaskOrder((), 4, 1)
+
+
+def test_a_group_is_its_task_several_times_in_one_batch() -> None:
+    plain, grouped = TaskOrder(TASKS, 3, 1), TaskOrder(TASKS, 3, 1, group_size=4)
+    assert grouped.batch(2) == [task for task in plain.batch(2) for _ in range(4)]

@@ -31,6 +31,7 @@ RESPONSE = Response(
     stop_reason=StopReason.EOS,
     requests=2,
     version=3,
+    reasoning_tokens=2,
 )
 PROPOSAL = FastAction(Mode.INVERSE_DYNAMICS, 41, 5, "<action>fly</action>", "fly", 3)
 TURN = Turn(
@@ -114,6 +115,7 @@ def test_an_episode_says_what_happened() -> None:
             "stop_reason": "eos",
             "requests": 2,
             "version": 3,
+            "reasoning_tokens": 2,
         },
     }
     assert turns[1]["response"] is None

@@ -22,8 +22,15 @@ def turn(number: int, seconds: float = 1.0, **fields: object) -> dict[str, objec
     }
 
 
-def response(text: str, tokens: int = 10) -> dict[str, object]:
-    return {"prompt_tokens": 5, "tokens": tokens, "generated_tokens": tokens, "text": text, "action": None}
+def response(text: str, tokens: int = 10, reasoning: int | None = None) -> dict[str, object]:
+    return {
+        "prompt_tokens": 5,
+        "tokens": tokens,
+        "generated_tokens": tokens,
+        "text": text,
+        "action": None,
+        "reasoning_tokens": reasoning,
+    }
 
 
 def episode(turns: Sequence[dict[str, object]], *, ended: float = 0.0, **fields: object) -> dict[str, object]:

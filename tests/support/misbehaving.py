@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from pathlib import Path
 
 from actfirst.records import Observation, Task
 from tests.support.toy_world import CorridorEnvironment, CorridorWorld
+
+_EIGHT = threading.Barrier(8)
 
 
 @dataclass
@@ -34,8 +37,10 @@ class MisbehavingEnvironment(CorridorEnvironment):
             mark.touch()
         if self.how == "slow-reset":
             time.sleep(60)
-        if self.how == "late-reset":
-            time.sleep(1.5)
+        if self.how == "held-reset":
+            self._mark()
+            while not (self.folder / "go on").exists():
+                time.sleep(0.01)
         if self.how in ("children", "daemon"):
             sleeping = [sys.executable, "-c", "import time; time.sleep(600)"]
             child = subprocess.Popen(sleeping, start_new_session=self.how == "daemon")
@@ -44,6 +49,7 @@ class MisbehavingEnvironment(CorridorEnvironment):
 
     def step(self, action: str) -> Observation:
         print("an environment that talks on stdout")
+        self._mark()
         match self.how:
             case "crash":
                 print("segmentation fault, as it were", file=sys.stderr, flush=True)
@@ -54,7 +60,13 @@ class MisbehavingEnvironment(CorridorEnvironment):
                 raise RuntimeError("simulator gone")
             case "slow":
                 time.sleep(0.3)
+            case "meet":
+                _EIGHT.wait(600)
         return super().step(action)
+
+    def _mark(self) -> None:
+        """Tells tests that a call is under way."""
+        (self.folder / f"in-{self.how}").touch()
 
     def close(self) -> None:
         self.closed += 1

@@ -61,7 +61,7 @@ def write_method_run(
     with (folder / "metrics.jsonl").open("a") as metrics:
         for line in _lines(seconds, ALIGNMENT if guided else NO_ALIGNMENT):
             metrics.write(json.dumps(line) + "\n")
-    thought = response("<think>" + "x" * 73 + "<action>look</action>") if method == "vanilla" else None
+    thought = response("<think>hm</think><action>look</action>", 10, 8) if method == "vanilla" else None
     turns = [turn(number, 1.0, response=thought) for number in (1, 2)]
     lines = [episode(turns, ended=0.25 * seconds), episode(turns, ended=0.5 * seconds)]
     (folder / "episodes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -1,4 +1,4 @@
-"""Tiny random checkpoints for tests: a Qwen3 or Llama model and a byte-level BPE tokenizer, made in a second.
+"""Tiny random checkpoints for tests: a Qwen3, Qwen2 or Llama model and a byte-level BPE tokenizer, made in a second.
 
 They know nothing; they exist so that engines, learners and teachers can be tested against a plain
 transformers forward pass. The chat template has the shape of Qwen3's.
@@ -14,6 +14,8 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
@@ -42,8 +44,8 @@ CORPUS = (
 def make_tiny_checkpoint(folder: Path, *, seed: int = 0, architecture: str = "qwen3") -> Path:
     """Write a random checkpoint (model, config, tokenizer) into `folder` and return it.
 
-    `architecture` is "qwen3" (tied embeddings, one KV head) or "llama" (untied, two KV heads). The weights
-    depend on `seed` alone, the tokenizer on nothing.
+    `architecture` is "qwen3" (tied embeddings, one KV head), "qwen2" (untied, two KV heads, biases) or "llama"
+    (untied, two KV heads). The weights depend on `seed` alone, the tokenizer on nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = make_tiny_tokenizer()
@@ -54,6 +56,8 @@ def make_tiny_checkpoint(folder: Path, *, seed: int = 0, architecture: str = "qw
     for name, parameter in model.named_parameters():
         if "norm" in name:  # all ones otherwise, and a forgotten norm weight would not show
             torch.nn.init.uniform_(parameter, 0.6, 1.4)
+        elif name.endswith("bias"):  # all zeros otherwise
+            torch.nn.init.uniform_(parameter, -1.0, 1.0)
     torch.random.set_rng_state(torch_state)
     model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(IM_END)
     model.generation_config.pad_token_id = tokenizer.convert_tokens_to_ids(PAD)
@@ -80,7 +84,9 @@ def make_tiny_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM | LlamaForCausalLM:
+def _model(
+    architecture: str, tokenizer: PreTrainedTokenizerFast
+) -> Qwen3ForCausalLM | Qwen2ForCausalLM | LlamaForCausalLM:
     # Large initial weights make distributions that are far from uniform, so that wrong ones show.
     eos = tokenizer.convert_tokens_to_ids(IM_END)
     pad = tokenizer.convert_tokens_to_ids(PAD)
@@ -100,6 +106,21 @@ def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCau
             pad_token_id=pad,
         )
         return Qwen3ForCausalLM(qwen).eval()
+    if architecture == "qwen2":
+        biased = Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=128,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+            tie_word_embeddings=False,
+            initializer_range=0.2,
+            eos_token_id=eos,
+            pad_token_id=pad,
+        )
+        return Qwen2ForCausalLM(biased).eval()
     if architecture == "llama":
         llama = LlamaConfig(
             vocab_size=len(tokenizer),
@@ -115,4 +136,4 @@ def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCau
             pad_token_id=pad,
         )
         return LlamaForCausalLM(llama).eval()
-    raise ValueError(f"architecture {architecture!r} is neither 'qwen3' nor 'llama'")
+    raise ValueError(f"architecture {architecture!r} is none of 'qwen3', 'qwen2' and 'llama'")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from actfirst.runs.utilisation import UtilisationLine
 from actfirst.terminal.panel import LivePanel, choose_watcher, render
 from actfirst.terminal.plain import PlainLines
 from actfirst.terminal.progress import RunProgress
@@ -57,6 +58,7 @@ class TestPanel:
         for number in range(1, 5):
             progress.batch(batch_line(number, succeeded=number))
             progress.update(update_line(number, 3.0 * number, reverse_kl=1.0 / number))
+        progress.utilised(UtilisationLine(seconds=3.0, parts={"engine": 92.4, "learner": 0.0, "other": 51.0}))
         progress.measure_tokens()
         clock.seconds = 2.0
         console = text_console(80)
@@ -73,10 +75,18 @@ class TestPanel:
             "loss 0.25  grad norm 1.5  reverse KL 0.25  █▃▂▁",
             "fast 0  full 0  prefill 0  cached 0  scored 0",
             "running 0  waiting 0  at the teacher 0  buffered 3",
+            "engine 92 %  other 51 %",
             "rollout 0:08  update 0:04",
             "generated 40 =  trained 37 +  discarded 2 +  buffered 1",
         ):
             assert part in shown, part
+
+    def test_shows_gpus_where_there_are_some(self) -> None:
+        progress = RunProgress()
+        progress.utilised(UtilisationLine(seconds=3.0, gpus=(97.0, 3.0), parts={"engine": 92.4}))
+        console = text_console(80)
+        console.print(render(progress))
+        assert "GPUs 97 % 3 %" in printed(console)
 
     def test_can_be_drawn_before_anything_is_known(self) -> None:
         console = text_console()
@@ -152,6 +162,7 @@ class TestConclusion:
             "2:05 for 8 updates (15.62 s each)",
             "rollout 1:15 (60 %), update 0:50 (40 %)",
             "0:07 beside that",
+            "from launch to here, evaluation included",
             "20 generated = 17 trained + 2 discarded (stale 2) + 1 buffered",
             str(folder / "success.png"),
             f"actfirst compare vanilla actfirst --recipe {folder}/config.toml",

@@ -17,8 +17,12 @@ from actfirst.errors import (
     RunFolderError,
     TeacherError,
 )
+from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_episodes, read_metrics, saved_config
+from actfirst.runs.utilisation import UtilisationLine
+from actfirst.training import utilisation
 from actfirst.training.open import train
+from actfirst.training.watch import Watcher
 from tests.support.tiny_run import tiny_config
 
 
@@ -181,3 +185,54 @@ def test_a_teacher_with_another_tokenizer_is_refused(models: Path, tmp_path: Pat
             config.model_copy(update={"models": config.models.model_copy(update={"teacher": str(other)})}),
             tmp_path / "run",
         )
+
+
+def kept(run: Path) -> list[int]:
+    return [checkpoint.update for checkpoint in open_run(run).checkpoints()]
+
+
+def test_checkpoints_of_named_updates_are_written_and_kept_for_good(models: Path, tmp_path: Path) -> None:
+    """Paper, "Rollout Quality": the checkpoints of updates 1, 125 and 250 are looked at afterwards."""
+    settings = ("checkpoint.every=2", "checkpoint.keep=1", "checkpoint.keep_at=[1, 3]")
+    train(tiny_config(models, "run.updates=5", *settings), tmp_path / "run")
+    assert kept(tmp_path / "run") == [1, 3, 5]
+
+
+def test_the_best_evaluated_checkpoint_is_kept_beside_the_last(models: Path, tmp_path: Path) -> None:
+    evaluating = ("evaluation.every=1", "evaluation.seeds=[42]", "checkpoint.every=5", "checkpoint.keep=1")
+    config = tiny_config(models, "run.updates=3", *evaluating)
+    train(config, tmp_path / "run")
+    # Students that solve nothing are all alike: the first of them is the best.
+    assert {point.success_rate for point in open_run(tmp_path / "run").curve} == {0.0}
+    assert kept(tmp_path / "run") == [1, 3]
+    without = tiny_config(models, "run.updates=3", *evaluating, "checkpoint.keep_best=false")
+    train(without, tmp_path / "other")
+    assert kept(tmp_path / "other") == [3]
+
+
+def test_time_is_also_told_from_the_launch_of_the_process(models: Path, tmp_path: Path) -> None:
+    """Paper, "Training Time": from training-process launch to exit; a run of two processes adds both up."""
+    run = tmp_path / "run"
+    first = train(tiny_config(models, "run.updates=2"), run)
+    stored = open_run(run).summary
+    assert stored.process_seconds == first.process_seconds > stored.training_seconds
+    second = train(tiny_config(models, "run.updates=3"), run, resume=True)
+    checkpoint = json.loads((run / "checkpoints" / "step-000002" / "training" / "state.json").read_text())
+    assert second.process_seconds > checkpoint["trainer"]["process_seconds"] + second.training_seconds
+
+
+def test_how_busy_the_machine_was_is_in_the_run_folder(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(utilisation, "pause", lambda seconds: 0.02)
+    seen: list[UtilisationLine] = []
+
+    class Looking(Watcher):
+        def utilised(self, line: UtilisationLine) -> None:
+            seen.append(line)
+
+    train(tiny_config(models, "run.updates=2"), tmp_path / "run", watcher=Looking())
+    stored = open_run(tmp_path / "run").utilisation
+    assert len(stored) > 1
+    assert [line.seconds for line in stored] == sorted(line.seconds for line in seen)[-len(stored) :]
+    assert max(line.parts["engine"] + line.parts["learner"] for line in stored) > 0.0

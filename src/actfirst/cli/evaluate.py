@@ -52,10 +52,10 @@ def evaluate(
     from rich.console import Console
 
     from actfirst.config.load import resolve
-    from actfirst.evaluate.model import evaluate_model, evaluation_fields
     from actfirst.lab.stored import EVALUATION, header
     from actfirst.models.folder import find_model, recipe_of
     from actfirst.terminal.tables import print_evaluation
+    from actfirst.training.playing import evaluate_model, evaluation_fields
 
     folder = find_model(checkpoint, "CHECKPOINT")
     used: str | Path = recipe or recipe_of(checkpoint) or "pocket"

@@ -20,27 +20,24 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
     from actfirst.models.folder import find_model
     from actfirst.references.sources import Import
-    from actfirst.training.teacher_rollouts import TeacherRollouts, cost_file, cost_of
+    from actfirst.training.teacher_rollouts import TeacherRollouts
 
     folder = find_model(model, "--teacher")
     name = _model_name(model, folder)
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 
     async def play(told: Callable[[int, int, str], None]) -> None:
-        from actfirst.evaluate.model import open_player
+        from actfirst.training.playing import engines_of, in_play, open_player
 
         async with open_player(config, folder) as (_, player):
-            at_once = config.evaluation.batch_tasks
-            rollouts = TeacherRollouts(player, name, count, config.run.seed, path, at_once)
+            at_once = in_play(config.evaluation, engines_of(config))
+            rollouts = TeacherRollouts(
+                player, name, count, config.run.seed, path, at_once, config.environment.name
+            )
             await rollouts.collect(tasks, lambda done, of: told(done, of, f"by {name}"))
 
     with progress("rollouts") as told:
         asyncio.run(play(told))
-    cost = cost_of(path)
-    print(
-        f"{name}: {cost.rollouts:,} rollouts, {cost.environment_steps:,} environment steps, "
-        f"{cost.candidates:,} candidates in {cost.seconds:,.1f} s ({cost_file(path)})"
-    )
     return Import(path, f"teacher:{name}")
 
 

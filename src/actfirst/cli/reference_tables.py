@@ -86,9 +86,3 @@ def print_attempt(attempt: Attempt) -> None:
     print(reference.initial.text)
     for number, step in enumerate(reference.steps, start=1):
         print(f"\n{number}> {step.action}\n{step.observation.text}")
-
-
-def plain(record: Coverage | Verification | Attempt) -> dict[str, object]:
-    from dataclasses import asdict
-
-    return asdict(record)

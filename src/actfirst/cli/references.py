@@ -13,7 +13,7 @@ from actfirst.cli.console import check_result_file, print_note, write_result
 from actfirst.cli.effort import Effort, print_effort
 from actfirst.cli.progress import progress
 from actfirst.cli.reference_rollouts import play_teacher
-from actfirst.cli.reference_tables import plain, print_attempt, print_coverage, print_verification
+from actfirst.cli.reference_tables import print_attempt, print_coverage, print_verification
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -92,6 +92,8 @@ def build(
     from actfirst.references.build.coverage import coverage
     from actfirst.references.sources import Import
     from actfirst.references.store import ReferenceStore
+    from actfirst.runs.preparation import Preparation
+    from actfirst.runs.preparation import add as add_cost
 
     started = Effort.now()
     config = resolve(recipe, overrides or [])
@@ -107,12 +109,15 @@ def build(
         workers=_workers(config, workers),
         again=again,
     )
+    building = Effort.now()
+    candidates = 0
     with progress("tasks") as told:
         covered = 0
 
         def tell(done: int, of: int, attempt: Attempt | None) -> None:
-            nonlocal covered
+            nonlocal covered, candidates
             covered += attempt is not None and attempt.reference is not None
+            candidates += attempt.candidates if attempt is not None else 0
             told(done, of, f"{covered} new references")
 
         build_store(kind, opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
@@ -120,7 +125,12 @@ def build(
     print_coverage(out, result)
     effort = Effort.now().since(started)
     print_effort(effort)
-    write_result(json_file, {**plain(result), **asdict(effort)})
+    seconds = Effort.now().since(building).seconds
+    cost = Preparation(
+        environment=config.environment.name, stage="references", seconds=seconds, candidates=candidates
+    )
+    add_cost(out, cost)
+    write_result(json_file, {**asdict(result), **asdict(effort)})
 
 
 @app.command("verify")
@@ -175,7 +185,7 @@ def verify(
     effort = Effort.now().since(started)
     print_effort(effort)
     share = {"percent": found.overall.percent, "at_least": at_least}
-    write_result(json_file, {**share, **plain(found), **asdict(effort)})
+    write_result(json_file, {**share, **asdict(found), **asdict(effort)})
     if found.overall.percent < at_least:
         print_note(f"{found.overall.percent:.2f} % is less than --at-least {at_least:g}")
         raise typer.Exit(1)
@@ -201,7 +211,7 @@ def show(
         attempt = store.attempt(_find(store.task_ids(), task, file))
         assert attempt is not None
         print_attempt(attempt)
-        write_result(json_file, plain(attempt))
+        write_result(json_file, asdict(attempt))
         return
     header = store.header
     print(f"{header.world} ({header.fingerprint}), made by actfirst {header.actfirst}")
@@ -209,11 +219,10 @@ def show(
         print(f"  environment.{key} = {value}")
     result = coverage(store)
     print_coverage(file, result)
-    write_result(json_file, plain(result))
+    write_result(json_file, asdict(result))
 
 
 def choose(world: World, split: str, per_kind: int, only: str) -> list[Task]:
-    """The tasks of a split that are meant, in order."""
     from collections import Counter
 
     from actfirst.errors import TaskError

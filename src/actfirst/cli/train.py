@@ -69,7 +69,7 @@ def train(
 def describe(config: Config, folder: Path) -> str:
     """The plan of a run as comments above its whole configuration, so that the output is itself a recipe."""
     from actfirst.config.load import dump_toml
-    from actfirst.methods.table import METHODS
+    from actfirst.methods.table import METHODS, needs_teacher
     from actfirst.terminal.placement import placement_lines
 
     evaluation = config.evaluation
@@ -84,14 +84,22 @@ def describe(config: Config, folder: Path) -> str:
     ]
     plan = [
         f"{METHODS[config.rollout.method].title} on {config.environment.name}: "
-        f"{config.models.student} learns from {config.models.teacher}",
-        f"{config.run.updates} updates of {config.learner.batch_size} responses, "
-        f"{config.rollout.tasks_per_batch} tasks per rollout batch",
+        f"{config.models.student} learns from {config.models.teacher if needs_teacher(config) else 'rewards'}",
+        f"{config.run.updates} updates of {_update_size(config)}, "
+        f"{config.rollout.tasks_per_batch} tasks per rollout batch"
+        + (f", {config.rollout.group_size} rollouts each" if config.rollout.group_size > 1 else ""),
         f"evaluation on {', '.join(evaluation.splits)}: {', '.join(moments)}" if moments else "no evaluation",
         f"run folder: {folder}",
         *placement_lines(config),
     ]
     return "".join(f"# {line}\n" for line in plan) + "\n" + dump_toml(config)
+
+
+def _update_size(config: Config) -> str:
+    size = config.learner.batch_size
+    return (
+        f"whole batches in steps of {size} responses" if config.learner.whole_batches else f"{size} responses"
+    )
 
 
 def new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Config, Path]:

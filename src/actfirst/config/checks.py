@@ -43,6 +43,10 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
         if len(set(values)) < len(values):
             refuse(f"evaluation.{key}", values, "names something twice; remove the repetition")
 
+    if evaluation.engines > 1 and config.runtime.kind == "local":
+        remedy = 'needs several processes; set runtime.kind = "ray", or evaluation.engines = 1'
+        refuse("evaluation.engines", evaluation.engines, remedy)
+
     longest = config.rollout.generation.prompt_limit + config.rollout.generation.response_limit
     if config.learner.token_budget < longest:
         refuse(
@@ -72,6 +76,25 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
             0,
             "with rollout.overlap = true, what is collected during an update is one version old when it is "
             "used; must be at least 1, or set rollout.overlap = false",
+        )
+    from actfirst.methods.table import METHODS, method_of, needs_teacher  # late: it loads all ways of acting
+
+    if config.rollout.method not in METHODS:
+        return mistakes  # that has been said already
+    method = method_of(config.rollout.method, config.methods)
+    if method.objective.compares and config.rollout.group_size < 2:
+        refuse(
+            "rollout.group_size",
+            config.rollout.group_size,
+            f"{config.rollout.method} compares rollouts of one task, and a group of one has nothing to be compared "
+            "with; must be at least 2 (its authors use 8)",
+        )
+    if not config.models.teacher and needs_teacher(config):
+        refuse(
+            "models.teacher",
+            config.models.teacher,
+            "the method, learner.kl_weight or evaluation.teacher asks a teacher; name its checkpoint folder "
+            "(for learner.kl_weight: the checkpoint that the student starts from)",
         )
     return mistakes
 

@@ -6,7 +6,7 @@ field says otherwise. The environment's section belongs to its environment; `con
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
 
@@ -50,7 +50,9 @@ class ModelsSection(Section):
     """Checkpoint folders in Hugging Face format; `pocket:student` and `pocket:teacher` ship with actfirst."""
 
     student: str = Field(description="the model that is trained")
-    teacher: str = Field(description="the frozen model that scores; same tokenizer as the student")
+    teacher: str = Field(
+        "", description="the frozen model that scores; same tokenizer as the student; empty: none is needed"
+    )
 
 
 class Generation(Section):
@@ -63,6 +65,11 @@ class Generation(Section):
     )
     continuation: Positive = Field(128, description="tokens of the second request at most")
     fast_limit: Positive = Field(512, description="tokens of a fast action at most")
+    fast_reasoning: Literal["closed", "prefill", "none"] = Field(
+        "closed",
+        description="how a fast action is kept from reasoning; closed: its prompt ends as the model's chat template "
+        "ends without thinking; prefill: and with <action>; none: as full responses do",
+    )
     temperature: Annotated[float, Field(ge=0.0)] = 1.0
     top_p: Fraction = 1.0
     top_k: NonNegative = Field(0, description="0 disables it")
@@ -80,14 +87,25 @@ class Generation(Section):
         return self
 
 
+SampleOrder: TypeAlias = Literal["position", "completion"]
+
+
 class RolloutSection(Section):
     """How experience is collected."""
 
     tasks_per_batch: Positive = 16
     method: str = Field("actfirst", description="a row of `actfirst methods`")
+    group_size: Positive = Field(
+        1, description="rollouts of each task in a batch, for methods that compare their rewards"
+    )
     responses: Literal["all", "admitted"] = Field(
         "admitted",
         description="deferred responses for all contexts (the paper) or only for those that will be trained on",
+    )
+    sample_order: SampleOrder = Field(
+        "position",
+        description="how the samples of a batch are ordered. position: by admission, episode and turn, whatever "
+        "happened first; completion: as their responses were completed and scored (the paper)",
     )
     overlap: bool = Field(True, description="collect the next batch while the learner updates")
     pacing: bool = Field(
@@ -120,6 +138,58 @@ class TurnOpdSection(Section):
     warm: Fraction = Field(0.5, description="share of all updates after which turns are fully balanced")
 
 
+class GroupRewardSection(Section):
+    """Advantages from rewards of a group (GRPO's form). Defaults are those of GiGPO's authors where they have one."""
+
+    reward: Literal["success", "score"] = Field(
+        "success",
+        description="what an episode earns: all of reward_scale at success, or the share of its score",
+    )
+    reward_scale: Annotated[float, Field(gt=0.0)] = 10.0
+    invalid_penalty: Share = Field(0.1, description="taken from the reward of a turn with an invalid action")
+    invalid: Literal["unparsed", "unparsed-or-no-thought", "inadmissible"] = Field(
+        "unparsed",
+        description="what counts as invalid: no action field; or no think tags either; or not an admissible action",
+    )
+    discount: Fraction = Field(0.95, description="of later rewards in the return of a step")
+    step_weight: Share = Field(0.0, description="of the step advantage, over equal observations of a group")
+    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_std_norm"
+    over: Literal["steps", "trajectories"] = Field(
+        "trajectories", description="what mean and deviation of episode rewards run over"
+    )
+    similarity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="observations at least this much alike count as equal; 0: only equal ones"
+    )
+    epsilon: Annotated[float, Field(gt=0.0)] = Field(1e-6, description="added to deviations")
+
+
+class GrpoSection(GroupRewardSection):
+    """GRPO: the episode's reward against those of its group."""
+
+    dynamic_sampling: bool = Field(
+        False, description="leave out groups whose rewards are all equal, and collect others instead"
+    )
+
+
+class ReinforceSection(GrpoSection):
+    """REINFORCE with the mean of the group as baseline."""
+
+    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_norm"
+
+
+class GigpoSection(GrpoSection):
+    """GiGPO, as its authors run it."""
+
+    step_weight: Share = 1.0
+    over: Literal["steps", "trajectories"] = "steps"
+
+
+class OpdRewardSection(GroupRewardSection):
+    """Distillation plus weight x group-relative advantage."""
+
+    weight: Share = Field(1.0, description="of the group-relative advantage beside that of distillation")
+
+
 class MethodsSection(Section):
     """Constants of single methods; a run uses those of its own method only.
 
@@ -132,6 +202,10 @@ class MethodsSection(Section):
     tcod_f2b: GrowthSection = GrowthSection()
     tcod_b2f: GrowthSection = GrowthSection(every=5)
     turnopd_style: TurnOpdSection = TurnOpdSection()
+    gigpo: GigpoSection = GigpoSection()
+    grpo: GrpoSection = GrpoSection()
+    reinforce: ReinforceSection = ReinforceSection()
+    opd_reward: OpdRewardSection = OpdRewardSection()
 
     def of(self, method: str) -> Section | None:
         """The constants of a method, if there are any here."""
@@ -159,6 +233,18 @@ class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
     batch_size: Positive = Field(64, description="turn-level full responses per update")
+    whole_batches: bool = Field(
+        False,
+        description="an update takes all samples of the rollout batch, in seeded order, in optimiser steps of "
+        "batch_size each; the last takes the rest",
+    )
+    aggregation: Literal["seq-mean-token-mean", "token-mean"] = Field(
+        "seq-mean-token-mean", description="means within responses and then over them, or one over all tokens"
+    )
+    kl_weight: Share = Field(
+        0.0, description="of the KL to models.teacher at sampled tokens (low-variance estimator)"
+    )
+    entropy_weight: Share = Field(0.0, description="of the policy's entropy, as a bonus")
     max_version_lag: NonNegative = 1
     learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
     betas: tuple[Beta, Beta] = (0.9, 0.999)
@@ -247,7 +333,8 @@ class PrepareSection(Section):
         "", description="the model to begin with: a folder, or new:MODEL for its shape with random weights"
     )
     sft: tuple[str, ...] = Field((), description="settings of this stage, as on the command line")
-    gigpo: tuple[str, ...] = Field(("rollout.method=gigpo",), description="settings of this stage")
+    gigpo_recipe: str = Field("", description="the recipe of this stage; empty: this one")
+    gigpo: tuple[str, ...] = Field((), description="settings of this stage")
     evaluate: tuple[str, ...] = Field((), description="settings of this stage")
     candidates: tuple[str, ...] = Field((), description="settings of this stage")
     rollouts: Positive = Field(10, description="candidates per training task")
@@ -280,6 +367,9 @@ class ServerSection(Section):
     key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
 
 
+Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
+
+
 class EngineSection(Section):
     """The student's inference engine."""
 
@@ -288,12 +378,38 @@ class EngineSection(Section):
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
     prefix_caching: bool = True
     prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
+    priority: bool = Field(
+        True,
+        description="fast actions are admitted before full responses; false: in order of arrival (the paper)",
+    )
     preempt: bool = Field(
-        True, description="full responses pause for a fast action when all places are taken (not in the paper)"
+        True,
+        description="full responses pause for a fast action when all places are taken; only with priority, and only "
+        "in the embedded engine (not in the paper)",
+    )
+    swap: Swap = Field(
+        "drain",
+        description="what new weights mean for requests under way. drain: they end on the old ones, and nothing "
+        "begins until then; beside: they end on the old ones while others begin on the new ones; in_flight: they "
+        "go on with the new ones, and a response has the version on which it began",
+    )
+    seeds: bool = Field(
+        True,
+        description="each request has a seed, so that runs can be repeated; false lets vLLM use its faster sampler "
+        "(the embedded engine always uses seeds: they cost nothing there)",
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
     vllm: VllmSection = VllmSection()
+
+    @model_validator(mode="after")
+    def _vllm_has_one_set_of_weights(self) -> Self:
+        if self.kind == "vllm" and self.swap == "beside":
+            raise ValueError(
+                'swap = "beside" needs two sets of weights at once, and vLLM holds one; choose "drain" or "in_flight", '
+                'or kind = "embedded"'
+            )
+        return self
 
 
 class TeacherSection(Section):
@@ -328,6 +444,17 @@ class EvaluationSection(Section):
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
     batch_tasks: Positive = Field(64, description="tasks in play at once")
+    runners: NonNegative = Field(
+        0, description="tasks in play per engine at most; 0: only batch_tasks limits them"
+    )
+    engines: NonNegative = Field(
+        0,
+        description="engines of a command that plays a model (eval, bench quality, references build --teacher); 0: "
+        "runtime.rollout_engines. Evaluation inside training uses the engines of training",
+    )
+    memory: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.0, description="share of each GPU's memory that vLLM takes in such a command; 0: the engine's own"
+    )
     every: NonNegative = Field(0, description="updates between evaluations during training; 0: none")
     at_start: bool = False
     at_end: bool = False
@@ -377,7 +504,11 @@ class CheckpointSection(Section):
     """When checkpoints are written; a killed run resumes from the newest complete one."""
 
     every: Positive = Field(10, description="updates between checkpoints")
-    keep: Positive = 2
+    keep: Positive = Field(2, description="newest checkpoints that are kept")
+    keep_at: tuple[Positive, ...] = Field(
+        (), description="updates after which a checkpoint is written and kept for good"
+    )
+    keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
 
 
 class TrackingSection(Section):

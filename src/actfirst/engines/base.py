@@ -2,12 +2,17 @@
 
 Every engine passes one contract suite (tests/engines/contract.py). Rules that the suite proves:
 - `logprobs` are those of the distribution actually sampled (after temperature, top-p and top-k);
-- a completion's tokens all come from one policy version, the one it is stamped with;
+- a completion is stamped with one policy version, and all its tokens come from that one unless weights are swapped
+  "in_flight" (below);
 - with a seed, a request's result does not depend on what else is in the batch, nor on a draft;
 - the token that completes a stop string is kept, nothing follows it; an EOS token is kept as the last token;
 - cancelling the awaiting task cancels the request and frees its place;
-- `load_weights` lets running requests finish, then swaps, then admits what is waiting; prefix caches are
-  invalidated. Requests accepted before the call but not yet started run on the new weights.
+- after `load_weights` has returned, every request runs on the new weights; so do those that were accepted before but
+  have not begun. Prefix caches are invalidated. What becomes of requests that have begun is the engine's `swap`:
+  "drain" lets them finish on the old weights, and begins nothing until then;
+  "beside" lets them finish on the old weights, while others begin on the new ones;
+  "in_flight" lets them go on with the new weights and the keys and values that they have. Each log-prob is still
+  that of the distribution actually sampled. Such a completion is stamped with the version on which it began.
 """
 
 from __future__ import annotations

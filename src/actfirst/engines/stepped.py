@@ -22,6 +22,11 @@ IdArray: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 Settings: TypeAlias = EngineSection | TeacherSection
 
 
+def of_student(settings: Settings) -> EngineSection:
+    """What only a student's section says; for a teacher's engine all of it is at its default."""
+    return settings if isinstance(settings, EngineSection) else EngineSection()
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model can be asked for, and the tensors that it is made of."""
@@ -113,7 +118,7 @@ class SteppedEngine(ABC, Generic[Request]):
         return logprobs
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
-        """Install new weights when running requests have ended. They must not change until this returns."""
+        """Install new weights; `engine.swap` says when. They must not change until this returns."""
         self._limits.check_weights(weights)
         await self._loop.load(weights, version)
 

@@ -1,4 +1,4 @@
-"""The stepping loop of an engine: one thread takes requests, steps while there is work, and swaps weights between.
+"""The stepping loop of an engine: one thread takes requests, steps while there is work, and swaps weights.
 
 What computes is a `Stepper`; it knows neither threads nor who waits. Results go back to the event loop that asked. An
 exception in the thread fails everything pending, and every later request, with its cause.
@@ -65,7 +65,17 @@ class Stepper(Protocol[Request]):
 
     @property
     def begun(self) -> bool:
-        """Whether anything has begun and not ended: it must end on the weights on which it began."""
+        """Whether anything has begun and not ended."""
+        ...
+
+    @property
+    def swappable(self) -> bool:
+        """Whether new weights can be installed now."""
+        ...
+
+    @property
+    def drains(self) -> bool:
+        """Whether nothing may begin while weights wait to be installed."""
         ...
 
     @property
@@ -81,12 +91,12 @@ class Stepper(Protocol[Request]):
         """Forget a request; False if it has ended already."""
         ...
 
-    def step(self, *, admit: bool, version: int) -> list[tuple[Request, Result]]:
+    def step(self, *, admit: bool) -> list[tuple[Request, Result]]:
         """Compute; returns what ended. With `admit` false only what has begun goes on."""
         ...
 
-    def install(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Replace all weights; nothing has begun. Caches of the old ones are emptied."""
+    def install(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
+        """Take new weights, when `swappable`. What begins from now on runs on them and finds no older cache."""
         ...
 
     def close(self) -> None: ...
@@ -104,7 +114,7 @@ class _Cancel(Generic[Request]):
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """New weights, to be installed when nothing runs on the old ones."""
+    """New weights, to be installed as soon as the stepper can take them."""
 
     weights: Mapping[str, torch.Tensor]
     version: int
@@ -194,8 +204,9 @@ class SteppingLoop(Generic[Request]):
             with self._within:
                 while self._receive():
                     self._swap_weights()
-                    if self.stepper.begun or (self.stepper.waiting and not self._loads):
-                        self._step()
+                    admit = not (self._loads and self.stepper.drains)
+                    if self.stepper.begun or (self.stepper.waiting and admit):
+                        self._step(admit)
         except BaseException as error:  # the thread's last act is to tell everybody
             failure = EngineDied(f"the engine died of {type(error).__name__}: {error}")
         self._fail_all(failure)
@@ -219,17 +230,17 @@ class SteppingLoop(Generic[Request]):
         return True
 
     def _swap_weights(self) -> None:
-        while self._loads and not self.stepper.begun:
+        while self._loads and self.stepper.swappable:
             load = self._loads[0]  # it stays listed until it is done: a failure on the way must find its future
             if not load.future.cancelled():
-                self.stepper.install(load.weights)
+                self.stepper.install(load.weights, load.version)
                 self.version = load.version
                 _resolve([(load.future, None)])
             self._loads.pop(0)
 
-    def _step(self) -> None:
+    def _step(self, admit: bool) -> None:
         counters, begun = self.stepper.counters, time.perf_counter()
-        ended = self.stepper.step(admit=not self._loads, version=self.version)
+        ended = self.stepper.step(admit=admit)
         counters.steps += 1
         counters.busy += time.perf_counter() - begun
         counters.ended += len(ended)

@@ -9,7 +9,7 @@ methods or engines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
@@ -26,15 +26,13 @@ from actfirst.records import Observation, Task
 
 
 class Environment(Protocol):
-    """Plays one episode at a time. An invalid action costs a turn and changes nothing else."""
+    """Plays one episode at a time. Anything that is not an action costs a turn and changes nothing else."""
 
     def reset(self, task: Task) -> tuple[str, Observation]:
         """Begin the task; returns its instruction and the first observation."""
         ...
 
-    def step(self, action: str) -> Observation:
-        """Submit an action and return what follows."""
-        ...
+    def step(self, action: str) -> Observation: ...
 
     def close(self) -> None:
         """Release everything. Calling it twice is allowed."""
@@ -101,18 +99,14 @@ class OptionsSection(EnvironmentSection):
 class PromptForms:
     """How prompts are worded: a folder with `<mode>.txt` and `<mode>_no_history.txt` of each mode, and two functions.
 
-    `action_values` gives the placeholder values that describe what can be done now. `shown_reference` is how
-    a reference next observation appears in the inverse-dynamics prompt.
+    `action_values` gives the placeholder values that describe what can be done now: texts, or lists of items. How a
+    list looks is said by `forms.toml` in the folder, by default on one line, each item in quotes. `shown_reference` is
+    how a reference next observation appears in the inverse-dynamics prompt.
     """
 
     folder: Traversable
-    action_values: Callable[[Observation], Mapping[str, str]]
+    action_values: Callable[[Observation], Mapping[str, str | Sequence[str]]]
     shown_reference: Callable[[str], str] = str
-
-
-def quoted(items: Iterable[str]) -> str:
-    """A list as prompts show it: one line, each item in quotes."""
-    return ", ".join(f"'{item}'" for item in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +132,6 @@ def _needs_nothing(section: EnvironmentSection) -> None:
     """Everything that it needs is installed with it."""
 
 
-def _no_checks() -> Sequence[Check]:
-    return ()
-
-
 S = TypeVar("S", bound=EnvironmentSection)
 
 
@@ -154,6 +144,7 @@ class EnvironmentKind(Generic[S]):
 
     - `section`: its table in a recipe; `open` makes a world of it.
     - `rules` and `prompts`: when a guided turn came out as in the reference, and how a turn is put to a model.
+    - `executes_unlisted`: whether actions that `Observation.admissible` does not name may be carried out, too.
     - `hosting`: where its environments are best played; `require` raises EnvironmentFailure where they cannot be.
     - `sources`: how its tasks are solved, for whoever makes references.
     - `checks`: what `actfirst doctor` looks at.
@@ -166,10 +157,11 @@ class EnvironmentKind(Generic[S]):
     open: Callable[[S], World]
     rules: TransitionRules
     prompts: PromptForms
+    executes_unlisted: bool = False
     hosting: Callable[[S], Hosting] = _alone
     require: Callable[[S], None] = _needs_nothing
     sources: ReferenceSources = field(default_factory=ReferenceSources)
-    checks: Callable[[], Sequence[Check]] = _no_checks
+    checks: Callable[[], Sequence[Check]] = tuple
     walk: Walk = any_admissible
     sample: str = ""
     comparing: Comparing | None = None

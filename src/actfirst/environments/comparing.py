@@ -19,7 +19,6 @@ Walk = Callable[[random.Random, str, Observation], str]
 
 
 def any_admissible(rng: random.Random, instruction: str, seen: Observation) -> str:
-    """One of the admissible actions."""
     return rng.choice(seen.admissible)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
 
 
 class State(StrEnum):
@@ -43,3 +44,11 @@ def examine(checks: Sequence[Check]) -> Iterator[Finding]:
             yield check.run()
         except Exception as error:  # whatever is broken on a machine, the report goes on
             yield Finding(check.name, check.failed, f"{type(error).__name__}: {error}", check.remedy)
+
+
+def installed_version(distribution: str) -> str:
+    """The version of a package in this interpreter; empty where it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""

@@ -38,7 +38,6 @@ def register_environment(kind: Kind) -> Kind:
 
 @cache
 def built_in_kinds() -> dict[str, Kind]:
-    """The kinds that are part of actfirst."""
     folders = sorted(
         entry.name for entry in files("actfirst.environments").iterdir() if (entry / "kind.py").is_file()
     )
@@ -78,7 +77,6 @@ def find_kind(name: str) -> Kind:
 
 
 def kind_of(section: EnvironmentSection) -> Kind:
-    """The kind that a section belongs to."""
     return find_kind(section.name)
 
 
@@ -93,7 +91,6 @@ def read_section(given: object) -> object:
 
 
 def open_world(section: EnvironmentSection) -> World:
-    """The world that a section describes."""
     try:
         world: World = kind_of(section).open(section)
     except ActfirstError:

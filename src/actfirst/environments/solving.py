@@ -7,8 +7,8 @@ Paper, appendix "Teacher Training and Reference Construction". Nothing here repl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from actfirst.records import Observation, Task, TurnContext
 
@@ -58,9 +58,8 @@ class Budget:
     replays: int = 400
     seconds: float = 120.0
 
-    def less(self, replays: int, seconds: float) -> Self:
-        """What is left of it."""
-        return replace(self, replays=self.replays - replays, seconds=self.seconds - seconds)
+    def less(self, replays: int, seconds: float) -> Budget:
+        return Budget(self.replays - replays, self.seconds - seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +70,6 @@ class Care:
     shorten: Budget | None = None
     replays: int = 1
     random_replays: int = 5
-
-
-def _as_it_is(text: str) -> str:
-    return text
 
 
 def _whole(observation: Observation) -> Observation:
@@ -100,7 +95,7 @@ class ReferenceSources:
 
     ways: Mapping[str, Way] = field(default_factory=dict)
     rewrite: Rewrite = _no_other_wording
-    instruction: Callable[[str], str] = _as_it_is
+    instruction: Callable[[str], str] = str
     rehearse: Callable[[Any], Rehearsal] | None = None
     kept: Callable[[Observation], Observation] = _whole
     demonstrator: Demonstrator | None = None

@@ -134,9 +134,14 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
     enough = max(1, base.run.updates // POINTS)
     asked = base.evaluation.every
     if points is Points.STORED:
+        # A recipe that names the checkpoints of its curve keeps those; another one keeps some, evenly spaced.
+        named = base.checkpoint.keep_at
+        spaced = (enough, base.run.updates)
+        every, keep = (base.checkpoint.every, base.checkpoint.keep) if named else spaced
         return [
-            f"checkpoint.every={enough}",
-            f"checkpoint.keep={base.run.updates}",
+            f"checkpoint.every={every}",
+            f"checkpoint.keep={keep}",
+            f"checkpoint.keep_at={sorted({*named, *quality_updates(base.run.updates)})}",
             "evaluation.every=0",
             "evaluation.at_start=false",
             "evaluation.at_end=false",
@@ -149,6 +154,11 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
         # The teacher is frozen: evaluating it once is enough.
         f"evaluation.teacher={str(base.evaluation.teacher and first).lower()}",
     ]
+
+
+def quality_updates(updates: int) -> tuple[int, ...]:
+    """Where rollout quality is measured: the paper's 1, 125 and 250 of 250 updates."""
+    return tuple(dict.fromkeys((1, max(1, updates // 2), updates)))
 
 
 def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> None:

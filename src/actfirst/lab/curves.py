@@ -2,7 +2,7 @@
 
 A run that keeps its checkpoints can be evaluated afterwards, with any number of seeds, and its training time is not
 disturbed. Each evaluation is a result file in the run's own folder, `evaluations/update-000010.json`; those that are
-there are not made again.
+there with all seeds asked for are not made again.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actfirst.config.load import resolve
-from actfirst.evaluate import model
 from actfirst.lab import stored
+from actfirst.runs.record import read_object
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
+from actfirst.training import playing
 
 
 def evaluate_checkpoints(
@@ -27,14 +28,14 @@ def evaluate_checkpoints(
     checkpoints = run.checkpoints()
     for checkpoint in checkpoints:
         path = run.evaluation_file(checkpoint.update)
-        if path.exists():
-            continue
         config = resolve(folder / CONFIG, settings(checkpoint == checkpoints[-1]))
+        if path.exists() and set(config.evaluation.seeds) <= set(read_object(path).get("seeds", ())):
+            continue
 
         def tell(done: int, of: int, update: int = checkpoint.update) -> None:
             told(update, done, of)
 
-        result = asyncio.run(model.evaluate_model(config, checkpoint.model, tell))
-        fields = model.evaluation_fields(config, folder.name, CONFIG, "think", result)
+        result = asyncio.run(playing.evaluate_model(config, checkpoint.model, tell))
+        fields = playing.evaluation_fields(config, folder.name, CONFIG, "think", result)
         times = {"update": checkpoint.update, "training_seconds": checkpoint.training_seconds}
         stored.store(path, stored.EVALUATION, {**fields, **times})

@@ -2,7 +2,7 @@
 
     OUT/METHOD-seedN/                 a normal run folder, with evaluations/ of its stored checkpoints
     OUT/eval/{student,teacher}.json   zero-shot student and teacher
-    OUT/bench/quality.json            acting strategies from the first method's checkpoints
+    OUT/bench/quality.json            acting strategies from vanilla's checkpoints
     OUT/bench/rollout*.json           rollout efficiency, measured and simulated
     OUT/failures.txt                  what could not be made, if anything
 
@@ -14,25 +14,25 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from actfirst.config.load import resolve
 from actfirst.errors import ActfirstError, RunFolderError
-from actfirst.evaluate.model import evaluate_model, evaluation_fields
 from actfirst.lab import quality_bench, stored
-from actfirst.lab.compare_runs import PlannedRun, Points, is_finished, make_runs, plan_runs
+from actfirst.lab.compare_runs import PlannedRun, Points, is_finished, make_runs, plan_runs, quality_updates
 from actfirst.lab.curves import evaluate_checkpoints
 from actfirst.lab.quality_bench import FrozenCheckpoint, Workload
 from actfirst.lab.rollout import experiment
-from actfirst.lab.rollout.settings import SCALES
+from actfirst.lab.rollout.settings import SCALES, engine_of
 from actfirst.lab.rollout.simulated import PROMPT_TOKENS, LatencyModel
 from actfirst.lab.spread import Told
 from actfirst.models.folder import resolve_model
 from actfirst.runs.files import write_atomically
 from actfirst.runs.run import open_run
+from actfirst.training.playing import evaluate_model, evaluation_fields
 
 PROTOCOL_SEEDS = (42, 43, 44)
 FAILURES = "failures.txt"
@@ -42,7 +42,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LabPlan:
-    """What is made. `quality_tasks` 0 plays every training task; `scale` names a size of the rollout experiment."""
+    """What is made. `quality_tasks` 0 plays every training task; `scale` names a size of the rollout experiment;
+    `curve_seeds` is how many evaluation seeds points on the way have (the last always has the protocol's three)."""
 
     recipe: str
     methods: tuple[str, ...]
@@ -51,6 +52,7 @@ class LabPlan:
     out: Path
     quality_tasks: int = 100
     scale: str = "laptop"
+    curve_seeds: int = 1
 
 
 def run_lab(plan: LabPlan, say: Say) -> list[str]:
@@ -63,7 +65,7 @@ def run_lab(plan: LabPlan, say: Say) -> list[str]:
             for place, run in enumerate(planned, start=1)
         ),
         ("teacher", partial(_evaluate, plan, "teacher", say)),
-        ("rollout quality", partial(_quality, plan, planned[0], say)),
+        ("rollout quality", partial(_quality, plan, _vanilla(planned), say)),
         ("rollout efficiency, simulated", partial(_simulated, plan, say)),
         ("rollout efficiency", partial(_rollout, plan, say)),
     ]
@@ -91,8 +93,8 @@ def _run(plan: LabPlan, run: PlannedRun, label: str, say: Say) -> None:
         shutil.copyfile(zero, own)
 
     def settings(final: bool) -> list[str]:
-        """The last checkpoint by the paper's protocol, with three seeds; points on the way with one."""
-        return [f"evaluation.seeds={list(PROTOCOL_SEEDS if final else PROTOCOL_SEEDS[:1])}"]
+        """The last checkpoint by the paper's protocol, with three seeds; points on the way with those asked for."""
+        return [f"evaluation.seeds={list(PROTOCOL_SEEDS if final else PROTOCOL_SEEDS[: plan.curve_seeds])}"]
 
     def told(update: int, done: int, of: int) -> None:
         if done == of:
@@ -116,15 +118,21 @@ def _evaluate(plan: LabPlan, who: str, say: Say) -> None:
     stored.store(path, stored.EVALUATION, {**fields, "who": who, "update": 0, "training_seconds": 0.0})
 
 
+def _vanilla(planned: Sequence[PlannedRun]) -> PlannedRun:
+    return next((run for run in planned if run.spec.method == "vanilla"), planned[0])
+
+
 def _quality(plan: LabPlan, run: PlannedRun, say: Say) -> None:
-    """From the first method's first run: before, half-way and at the end, as the paper does with vanilla."""
+    """From checkpoints of vanilla's first run (without vanilla, the first method's): after update 1, half-way and at
+    the end, as the paper does."""
     config = resolve(plan.recipe, list(plan.overrides))
-    frozen = [FrozenCheckpoint("update 0", resolve_model(config.models.student, "models.student"), 0)]
     if not is_finished(run.folder):
         raise RunFolderError(f"it is measured from the checkpoints of {run.name}, which is not finished")
     saved = open_run(run.folder).checkpoints()
-    for checkpoint in dict.fromkeys((saved[(len(saved) - 1) // 2], saved[-1])):
-        frozen.append(FrozenCheckpoint(f"update {checkpoint.update}", checkpoint.model, checkpoint.update))
+    nearest = [
+        min(saved, key=lambda one: abs(one.update - update)) for update in quality_updates(saved[-1].update)
+    ]
+    frozen = [FrozenCheckpoint(f"update {one.update}", one.model, one.update) for one in dict.fromkeys(nearest)]
 
     def told(what: str, done: int, of: int) -> None:
         if done == of:
@@ -135,7 +143,7 @@ def _quality(plan: LabPlan, run: PlannedRun, say: Say) -> None:
 
 
 def _rollout(plan: LabPlan, say: Say) -> None:
-    config = resolve(plan.recipe, ["engine.prefix_caching=false", *plan.overrides])
+    config = resolve(plan.recipe, [*engine_of(plan.scale, optimised=False), *plan.overrides])
     name = config.models.student
     model = resolve_model(name, "models.student")
     path = plan.out / "bench" / "rollout.json"

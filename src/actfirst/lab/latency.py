@@ -1,9 +1,9 @@
 """How long turns take, and how much of that is reasoning (paper, Figure "Rollout latency and quality").
 
-A turn's time is measured from its context to the next observation. How it divides between reasoning and action is an
-estimate: engines report no time per token, so it is shared out by the characters of the response before and from its
-action field on. Prefill and the environment's step thereby count in proportion, which is little where responses are
-long.
+A turn's time is measured from its context to the next observation. How much of it is reasoning is told by tokens: the
+share of a response's generated tokens up to and including the end of its reasoning. A token takes much the same time
+wherever it stands in a response, so this is the share of decoding; prefill and the environment's step count in
+proportion, which is little where responses are long.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actfirst.lab.spread import Percentiles
-from actfirst.runs.episodes import TurnLine
-
-ACTION_FIELD = "<action>"
+from actfirst.runs.episodes import ResponseLine, TurnLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,8 @@ def profile(turns: Sequence[TurnLine]) -> LatencyProfile | None:
     """The profile of some turns; None if there are none."""
     if not turns:
         return None
-    shares = [100.0 * reasoning_share(turn.response.text) for turn in turns if turn.response is not None]
+    responses = [turn.response for turn in turns if turn.response is not None]
+    shares = [100.0 * share for response in responses if (share := reasoning_share(response)) is not None]
     return LatencyProfile(
         turns=len(turns),
         seconds=Percentiles.of([turn.seconds for turn in turns]),
@@ -38,9 +37,8 @@ def profile(turns: Sequence[TurnLine]) -> LatencyProfile | None:
     )
 
 
-def reasoning_share(text: str) -> float:
-    """The part of a response that comes before its action; 1 where it never came to act."""
-    if not text:
-        return 0.0
-    before, field, _ = text.partition(ACTION_FIELD)
-    return len(before) / len(text) if field else 1.0
+def reasoning_share(response: ResponseLine) -> float | None:
+    """The part of a response's generated tokens that is reasoning; None where it is not known."""
+    if response.reasoning_tokens is None or not response.generated_tokens:
+        return None
+    return response.reasoning_tokens / response.generated_tokens

@@ -14,11 +14,13 @@ from pathlib import Path
 
 from actfirst.config.config import Config
 from actfirst.errors import ConfigError
-from actfirst.evaluate.model import open_player
 from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import play_all, summarise
 from actfirst.methods.strategies import Strategy
+from actfirst.rollout.play import Player
+from actfirst.rollout.stage import Stage
+from actfirst.training.playing import engines_of, in_play, open_player
 
 Told = Callable[[str, int, int], None]
 """Told what is being played, the trajectories so far, and all of them."""
@@ -35,10 +37,11 @@ class FrozenCheckpoint:
 
 @dataclass(frozen=True)
 class Workload:
-    """How much is played: training tasks (0: all) and the seed of the draws."""
+    """How much is played: training tasks (0: all), the seed of the draws, and the ways of acting."""
 
     tasks: int
     seed: int = 42
+    strategies: tuple[Strategy, ...] = tuple(Strategy)
 
 
 def measure(
@@ -49,31 +52,41 @@ def measure(
     out: Path,
     told: Told,
 ) -> None:
-    """Play all strategies from all checkpoints and store the result in `out`."""
+    """Play the strategies from all checkpoints and store the result in `out`."""
     head = {"recipe": recipe, "tasks": workload.tasks, "seed": workload.seed}
     rows = _read(out, {"kind": stored.BENCH_QUALITY, **head})
-    for checkpoint in checkpoints:
-        for strategy in Strategy:
-            if not any((row["checkpoint"], row["strategy"]) == (checkpoint.name, strategy) for row in rows):
-                rows.append(asyncio.run(_one(config, checkpoint, strategy, workload, told)))
+
+    async def play(checkpoint: FrozenCheckpoint, missing: Sequence[Strategy]) -> None:
+        async with open_player(config, checkpoint.model, config.rollout.generation, references=True) as opened:
+            for strategy in missing:
+                rows.append(await _one(config, opened, checkpoint, strategy, workload, told))
                 stored.store(out, stored.BENCH_QUALITY, {**head, "rows": rows})
+
+    for checkpoint in checkpoints:
+        done = {row["strategy"] for row in rows if row["checkpoint"] == checkpoint.name}
+        if missing := [strategy for strategy in workload.strategies if strategy not in done]:
+            asyncio.run(play(checkpoint, missing))
 
 
 async def _one(
-    config: Config, checkpoint: FrozenCheckpoint, strategy: Strategy, workload: Workload, told: Told
+    config: Config,
+    opened: tuple[Stage, Player],
+    checkpoint: FrozenCheckpoint,
+    strategy: Strategy,
+    workload: Workload,
+    told: Told,
 ) -> dict[str, object]:
+    stage, player = opened
     numbers = count(1)
-    limits = config.rollout.generation
-    async with open_player(config, checkpoint.model, limits, references=True) as (stage, player):
-        tasks = draw_tasks(stage.world.tasks("train"), workload.tasks, workload.seed)
-        played = await play_all(
-            player,
-            strategy.acting,
-            tasks,
-            workload.seed,
-            config.evaluation.batch_tasks,
-            lambda: told(f"{strategy} from {checkpoint.name}", next(numbers), len(tasks)),
-        )
+    tasks = draw_tasks(stage.world.tasks("train"), workload.tasks, workload.seed)
+    played = await play_all(
+        player,
+        strategy.acting,
+        tasks,
+        workload.seed,
+        in_play(config.evaluation, engines_of(config)),
+        lambda: told(f"{strategy} from {checkpoint.name}", next(numbers), len(tasks)),
+    )
     return {
         "checkpoint": checkpoint.name,
         "update": checkpoint.update,

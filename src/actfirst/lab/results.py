@@ -10,8 +10,16 @@ from actfirst.lab.stored import BENCH_QUALITY, read_stored
 from actfirst.runs.record import Record, parse
 
 
+class FastRow(Record):
+    """Fast actions of one mode: how many, which percentage could be read, and their mean tokens."""
+
+    asked: int
+    parsed: float
+    tokens: float
+
+
 class QualityRow(Record):
-    """One checkpoint and strategy of `actfirst bench quality`; percentages but for yield and turns."""
+    """One checkpoint and strategy of `actfirst bench quality`; percentages but for yield, turns and tokens."""
 
     checkpoint: str
     update: int | None
@@ -22,6 +30,11 @@ class QualityRow(Record):
     turns: float
     success: float
     valid: float
+    parsed: float | None = None
+    fast_tokens: float | None = None
+    first_action: float | None = None
+    full_trajectory: float | None = None
+    modes: dict[str, FastRow] = Field(default_factory=dict)
 
 
 class QualityResult(Record):

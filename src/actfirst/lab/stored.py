@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from actfirst import __version__
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import installed_version
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.runs import files
+from actfirst.runs.preparation import PREPARATION
 from actfirst.runs.record import read_object
 
 BENCH_ROLLOUT = "bench-rollout"
 BENCH_QUALITY = "bench-quality"
 EVALUATION = "evaluation"
-KINDS = (BENCH_ROLLOUT, BENCH_QUALITY, EVALUATION)
+KINDS = (BENCH_ROLLOUT, BENCH_QUALITY, EVALUATION, PREPARATION)
 
 
 def store(path: Path, kind: str, fields: Mapping[str, object]) -> None:

@@ -17,7 +17,7 @@ import errno
 import json
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -198,11 +198,13 @@ def latest_valid(folder: Path) -> Latest:
     return Latest(None, tuple(rejected))
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Remove all complete checkpoints but the newest `keep`."""
+def prune(folder: Path, keep: int, also: Set[int] = frozenset()) -> None:
+    """Remove all complete checkpoints but the newest `keep` and those of the updates in `also`."""
     if keep < 1:
         raise ValueError("keep must be at least 1")
     for path in complete_steps(folder)[keep:]:
+        if step_of(path) in also:
+            continue
         shutil.rmtree(_set_aside(path))
 
 

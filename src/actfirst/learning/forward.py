@@ -35,8 +35,9 @@ def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor,
     return query, key
 
 
-# What each supported architecture does to its heads before they are rotated; the rest is the same.
-ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "llama": _plain_heads}
+# What each supported architecture does to its heads before they are rotated. The rest is the same: biases, where there
+# are any, are in the modules of the projections.
+ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "qwen2": _plain_heads, "llama": _plain_heads}
 
 
 def check_architecture(config: Module) -> None:
@@ -97,6 +98,13 @@ def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
     """Log-prob of each target under the full vocabulary, in float32."""
     logits_NV = model.lm_head(state_NH).float()
     return -functional.cross_entropy(logits_NV, target_N, reduction="none")
+
+
+def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
+    """As `logprobs`, and the entropy of the distribution at each place; needs the logits once more in memory."""
+    logp_NV = functional.log_softmax(model.lm_head(state_NH).float(), dim=-1)
+    entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
+    return logp_NV.gather(-1, target_N.unsqueeze(-1)).squeeze(-1), entropy_N
 
 
 def _project(

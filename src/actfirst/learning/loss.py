@@ -1,6 +1,8 @@
 """The policy-gradient surrogate as pure functions on tensors.
 
 Paper, appendix "OPD Optimization": bounded ratio, dual-clipped PPO token loss and seq-mean-token-mean aggregation.
+For methods that learn from rewards there are two more terms, off by default: the KL to a frozen anchor (the
+low-variance estimator of the sampled tokens) and the entropy.
 Tensors ending in `_N` hold one value per supervised token of any number of responses: inserted tokens (mask 0) and
 padding are left out before they get here, so they count in no loss and no normaliser. Nothing here knows a model, a
 batch layout, or where advantages come from.
@@ -8,10 +10,16 @@ batch layout, or where advantages come from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
+
+from actfirst.records import TurnSample
+
+_KL_MOST = 10.0  # a token counts this much at most: one that became unlikely must not outweigh all others
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,8 @@ class LossConfig:
     log_ratio_clamp: float = 20.0
     eps: float = 1e-8
     likelihood: bool = False
+    kl_weight: float = 0.0
+    entropy_weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class LossStats:
     ratio: float = 0.0
     ratio_min: float = float("inf")
     ratio_max: float = float("-inf")
+    kl: float = 0.0
+    entropy: float = 0.0
 
     def __add__(self, other: LossStats) -> LossStats:
         return LossStats(
@@ -52,6 +64,8 @@ class LossStats:
             self.ratio + other.ratio,
             min(self.ratio_min, other.ratio_min),
             max(self.ratio_max, other.ratio_max),
+            self.kl + other.kl,
+            self.entropy + other.entropy,
         )
 
 
@@ -77,14 +91,46 @@ def response_share(supervised: int, weight: float, responses: int, config: LossC
     return weight / (responses * (supervised + config.eps))
 
 
+def token_mean(samples: Sequence[TurnSample]) -> list[TurnSample]:
+    """The samples with weights that turn seq-mean-token-mean into one mean over all supervised tokens."""
+    lengths = [sum(sample.mask) for sample in samples]
+    mean = fmean(lengths) or 1.0
+    return [replace(sample, weight=sample.weight * length / mean) for sample, length in zip(samples, lengths)]
+
+
+def anchor_kl(logp_N: Tensor, anchor_N: Tensor, config: LossConfig) -> Tensor:
+    """The KL to the anchor, estimated at each sampled token: r - log r - 1 with r = pi_anchor / pi."""
+    bound = config.log_ratio_clamp
+    log_r_N = (anchor_N.detach() - logp_N).clamp(-bound, bound)
+    return (log_r_N.exp() - log_r_N - 1.0).clamp(max=_KL_MOST)
+
+
 def surrogate_loss(
-    logp_N: Tensor, behaviour_N: Tensor, advantage_N: Tensor, share_N: Tensor, config: LossConfig
+    logp_N: Tensor,
+    behaviour_N: Tensor,
+    advantage_N: Tensor,
+    share_N: Tensor,
+    config: LossConfig,
+    anchor_N: Tensor | None = None,
+    entropy_N: Tensor | None = None,
 ) -> tuple[Tensor, LossStats]:
-    """The part of L_sur that these tokens contribute, and its statistics."""
+    """The part of L_sur that these tokens contribute, and its statistics.
+
+    `anchor_N` and `entropy_N` are read where their weights are not 0.
+    """
     ratio_N = bounded_ratio(logp_N, behaviour_N, config)
-    token_N = -advantage_N * logp_N if config.likelihood else token_loss(ratio_N, advantage_N, config)
-    loss = (share_N * token_N).sum()
-    return loss, _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
+    loss_N = -advantage_N * logp_N if config.likelihood else token_loss(ratio_N, advantage_N, config)
+    kl = entropy = 0.0
+    if config.kl_weight and anchor_N is not None:
+        kl_N = anchor_kl(logp_N, anchor_N, config)
+        loss_N = loss_N + config.kl_weight * kl_N
+        kl = float(kl_N.detach().double().sum())
+    if config.entropy_weight and entropy_N is not None:
+        loss_N = loss_N - config.entropy_weight * entropy_N
+        entropy = float(entropy_N.detach().double().sum())
+    loss = (share_N * loss_N).sum()
+    stats = _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
+    return loss, replace(stats, kl=kl, entropy=entropy)
 
 
 def _statistics(loss: Tensor, ratio_N: Tensor, advantage_N: Tensor, config: LossConfig) -> LossStats:

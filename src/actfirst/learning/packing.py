@@ -39,7 +39,8 @@ class Layout:
     """A micro-batch as the forward pass wants it. `groups` are the (sequences, length) of the attention calls.
 
     `row_P` is the row at each place (0 at padding) and `place_U` one place of each row. Supervised token n is
-    predicted at place `place_N`, which is row `row_N`; `query_P` is the n at each place (0 elsewhere).
+    predicted at place `place_N`, which is row `row_N`; `query_P` is the n at each place (0 elsewhere). `anchor_N` is 0
+    for samples without anchor log-probs.
     """
 
     groups: tuple[tuple[int, int], ...]
@@ -53,6 +54,7 @@ class Layout:
     target_N: Tensor
     behaviour_N: Tensor
     advantage_N: Tensor
+    anchor_N: Tensor
     share_N: Tensor
 
 
@@ -112,6 +114,7 @@ def lay_out(
         target_N=indices(np.concatenate([np.asarray(s.token_ids)[j] for s, j in zip(samples, kept)])),
         behaviour_N=stream([s.behaviour_logprobs for s in samples]),
         advantage_N=stream([s.advantages for s in samples]),
+        anchor_N=stream([s.anchor_logprobs or (0.0,) * len(s.mask) for s in samples]),
         share_N=indices(np.repeat(shares, [len(j) for j in kept]).astype(np.float32)),
     )
 

@@ -22,18 +22,20 @@ from actfirst.records import TurnSample
 Array: TypeAlias = NDArray[Any]
 
 
-def check_samples(samples: Sequence[TurnSample], vocabulary: int) -> None:
-    """Raise UpdateError, naming every sample that cannot be trained on and why."""
+def check_samples(samples: Sequence[TurnSample], vocabulary: int, *, anchored: bool = False) -> None:
+    """Raise UpdateError, naming every sample that cannot be trained on and why. `anchored`: each needs an anchor."""
     if not samples:
         raise UpdateError("an update needs at least one sample, and got none")
-    faults = [(sample.id, fault) for sample in samples if (fault := _fault(sample, vocabulary)) is not None]
+    faults = [
+        (sample.id, fault) for sample in samples if (fault := _fault(sample, vocabulary, anchored)) is not None
+    ]
     if faults:
         listed = "; ".join(f"{name}: {fault}" for name, fault in faults[:5])
         more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise UpdateError(f"{len(faults)} of {len(samples)} samples cannot be trained on ({listed}{more})")
 
 
-def _fault(sample: TurnSample, vocabulary: int) -> str | None:
+def _fault(sample: TurnSample, vocabulary: int, anchored: bool) -> str | None:
     if not sample.prompt_ids:
         return "the prompt is empty"
     if not _equally_long(sample):
@@ -45,14 +47,22 @@ def _fault(sample: TurnSample, vocabulary: int) -> str | None:
         return f"a token id lies outside the vocabulary of {vocabulary}"
     if not math.isfinite(sample.weight):
         return "the weight is not finite"
-    for name, stream in (("behaviour log-prob", sample.behaviour_logprobs), ("advantage", sample.advantages)):
+    if anchored and not sample.anchor_logprobs:
+        return "learner.kl_weight is not 0, but there are no log-probs of the anchor"
+    for name, stream in (
+        ("behaviour log-prob", sample.behaviour_logprobs),
+        ("advantage", sample.advantages),
+        ("anchor log-prob", sample.anchor_logprobs),
+    ):
         if not all(math.isfinite(value) for value, kept in zip(stream, sample.mask) if kept):
             return f"the {name} of a supervised token is not finite"
     return None
 
 
 def _equally_long(sample: TurnSample) -> bool:
-    streams = (sample.mask, sample.behaviour_logprobs, sample.advantages)
+    streams = [sample.mask, sample.behaviour_logprobs, sample.advantages]
+    if sample.anchor_logprobs:
+        streams.append(sample.anchor_logprobs)
     return all(len(stream) == len(sample.token_ids) for stream in streams)
 
 
@@ -67,6 +77,9 @@ def save_samples(path: Path, samples: Sequence[TurnSample]) -> None:
         "prompt_length": _integers(len(s.prompt_ids) for s in samples),
         "length": _integers(len(s.token_ids) for s in samples),
     }
+    if any(s.anchor_logprobs for s in samples):
+        arrays["anchor_length"] = _integers(len(s.anchor_logprobs) for s in samples)
+        arrays["anchor_logprobs"] = _floats(value for s in samples for value in s.anchor_logprobs)
     for field, pack in _NUMBERS.items():
         arrays[field] = pack(getattr(s, field) for s in samples)
     for field, pack in _STREAMS.items():
@@ -88,12 +101,17 @@ def load_samples(path: Path) -> tuple[TurnSample, ...]:
 def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
     prompt_end = np.cumsum(arrays["prompt_length"], dtype=np.int64)
     end = np.cumsum(arrays["length"], dtype=np.int64)
+    anchors = arrays.get("anchor_length", np.zeros(len(end), dtype=np.int64))
+    anchor_end = np.cumsum(anchors, dtype=np.int64)
     for row, (name, episode, task) in enumerate(json.loads(arrays["names"].tobytes())):
         prompt = slice(int(prompt_end[row] - arrays["prompt_length"][row]), int(prompt_end[row]))
         response = slice(int(end[row] - arrays["length"][row]), int(end[row]))
         values: dict[str, Any] = {field: arrays[field][row].item() for field in _NUMBERS}
         for field in _STREAMS:
             values[field] = tuple(arrays[field][prompt if field == "prompt_ids" else response].tolist())
+        if anchors[row]:
+            anchor = slice(int(anchor_end[row] - anchors[row]), int(anchor_end[row]))
+            values["anchor_logprobs"] = tuple(arrays["anchor_logprobs"][anchor].tolist())
         yield TurnSample(id=name, episode_id=episode, task_id=task, **values)
 
 

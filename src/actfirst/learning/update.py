@@ -1,8 +1,9 @@
-"""The learner: one optimiser step per batch of samples.
+"""The learner: one update per batch of samples.
 
 Paper, appendix "OPD Optimization" and Table "Training hyperparameters": AdamW with a constant learning rate,
 gradient clipping, one epoch per batch, bfloat16 autocast over float32 master weights. The learner draws no
 random numbers, so equal samples give equal weights. It does not choose samples and does not talk to engines.
+An update is one optimiser step; with `whole_batches` it is as many steps of `batch_size` as its samples give.
 Where the weights lie on several ranks, `sharded.py` fills in what differs: the mathematics stays here.
 """
 
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -23,9 +25,16 @@ from torch.utils.checkpoint import checkpoint
 
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
-from actfirst.learning.forward import LayerCall, check_architecture, decoder_layer, logprobs, supervised_states
+from actfirst.learning.forward import (
+    LayerCall,
+    check_architecture,
+    decoder_layer,
+    logprobs,
+    logprobs_and_entropy,
+    supervised_states,
+)
 from actfirst.learning.lora import add_adapters, merged
-from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss
+from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
 from actfirst.models.shapes import LOGITS_AT_ONCE
@@ -68,7 +77,12 @@ class Learner:
         self.settings = settings
         self.device = device
         self.version = 0
-        self._loss = LossConfig(settings.clip, settings.dual_clip)
+        self._loss = LossConfig(
+            settings.clip,
+            settings.dual_clip,
+            kl_weight=settings.kl_weight,
+            entropy_weight=settings.entropy_weight,
+        )
         self._model = _open_model(folder)
         if settings.adapter_rank:
             add_adapters(self._model, settings)
@@ -85,22 +99,21 @@ class Learner:
         )
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
-        """One optimiser step on the mean over `samples`; raises UpdateError before it touches anything."""
+        """One optimiser step on the mean over `samples`, or several over parts of them in their order.
+
+        Raises UpdateError before it touches anything; the fault of a later step leaves the steps before it.
+        """
         started = time.perf_counter()
-        check_samples(samples, self._model.config.vocab_size)
+        check_samples(samples, self._model.config.vocab_size, anchored=self.settings.kl_weight > 0)
+        size = self.settings.batch_size if self.settings.whole_batches else len(samples)
         with _torch_threads(self.settings.threads):
-            work = self._gradient(samples)
-            sums = work.sums
-            total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.grad_clip)
-            norm = float(self._whole(total))
-            if not torch.tensor((sums.loss, norm)).isfinite().all():
-                self._refuse(samples)
-            self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
+            steps = [self._step(samples[first : first + size]) for first in range(0, len(samples), size)]
         self.version += 1
+        work, norm = sum((work for work, _ in steps), Work()), fmean(norm for _, norm in steps)
+        sums = work.sums
         tokens = sum(len(sample.prompt_ids) + len(sample.token_ids) for sample in samples)
         return UpdateStats(
-            loss=sums.loss,
+            loss=sums.loss / len(steps),
             advantage=sums.advantage / max(sums.tokens, 1),
             grad_norm=norm,
             clip_fraction=sums.clipped / max(sums.tokens, 1),
@@ -108,7 +121,7 @@ class Learner:
             supervised_tokens=sums.tokens,
             samples=len(samples),
             seconds=time.perf_counter() - started,
-            extra=_extra(work),
+            extra=_extra(work, self._loss, len(steps)),
         )
 
     def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
@@ -124,6 +137,19 @@ class Learner:
         check_samples(samples, self._model.config.vocab_size)
         with _torch_threads(self.settings.threads), self._likelihood():
             return self._gradient(samples).sums.loss
+
+    def _step(self, samples: Sequence[TurnSample]) -> tuple[Work, float]:
+        """One optimiser step; returns what was computed and the norm of its gradient."""
+        if self.settings.aggregation == "token-mean":
+            samples = token_mean(samples)
+        work = self._gradient(samples)
+        total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.grad_clip)
+        norm = float(self._whole(total))
+        if not torch.tensor((work.sums.loss, norm)).isfinite().all():
+            self._refuse(samples)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return work, norm
 
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
@@ -231,11 +257,17 @@ class Learner:
         with self._autocast():
             state_NH = self._states(layout)
         leaf_NH = state_NH.detach().requires_grad_()
-        streams = (leaf_NH, layout.target_N, layout.behaviour_N, layout.advantage_N, layout.share_N)
-        for state, target, behaviour, advantage, share in zip(*(torch.split(s, chunk) for s in streams)):
+        given = (layout.target_N, layout.behaviour_N, layout.advantage_N, layout.share_N, layout.anchor_N)
+        for state, target, behaviour, advantage, share, anchor in zip(
+            *(torch.split(stream, chunk) for stream in (leaf_NH, *given))
+        ):
+            entropy: Tensor | None = None
             with self._autocast():
-                logp = logprobs(self._model, state, target)
-            loss, stats = surrogate_loss(logp, behaviour, advantage, share, self._loss)
+                if self._loss.entropy_weight:
+                    logp, entropy = logprobs_and_entropy(self._model, state, target)
+                else:
+                    logp = logprobs(self._model, state, target)
+            loss, stats = surrogate_loss(logp, behaviour, advantage, share, self._loss, anchor, entropy)
             if torch.is_grad_enabled():
                 loss.backward()  # type: ignore[no-untyped-call]
             sums = sums + stats
@@ -247,7 +279,7 @@ class Learner:
     def _likelihood(self) -> Iterator[None]:
         """The loss of supervised fine-tuning instead of the surrogate."""
         surrogate = self._loss
-        self._loss = replace(surrogate, likelihood=True)
+        self._loss = replace(surrogate, likelihood=True, kl_weight=0.0, entropy_weight=0.0)
         try:
             yield
         finally:
@@ -325,9 +357,12 @@ def _torch_threads(count: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _extra(work: Work) -> dict[str, float]:
+def _extra(work: Work, loss: LossConfig, steps: int) -> dict[str, float]:
     sums, tokens = work.sums, max(work.sums.tokens, 1)
     return {
+        **({"optimizer_steps": float(steps)} if steps > 1 else {}),
+        **({"anchor_kl": sums.kl / tokens} if loss.kl_weight else {}),
+        **({"entropy": sums.entropy / tokens} if loss.entropy_weight else {}),
         "dual_clip_fraction": sums.dual_clipped / tokens,
         "ratio_mean": sums.ratio / tokens if sums.tokens else 1.0,
         "ratio_min": sums.ratio_min if sums.tokens else 1.0,

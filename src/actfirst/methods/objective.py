@@ -24,7 +24,7 @@ NOT_SCORED = "not scored"
 class Scored:
     """A full response of a rollout batch. `episode` is the place of its episode in the batch; turns count from 1.
 
-    `teacher_logprobs` has one log-prob per token. It is empty where the objective needs no teacher, and None where the
+    `teacher_logprobs` has one log-prob per token. It is empty where nobody needs the teacher, and None where the
     teacher failed. `rank` orders the samples of a batch; equal ranks stay in the order of episodes and turns.
     """
 
@@ -36,11 +36,17 @@ class Scored:
 
 
 class Objective(Protocol):
-    """One objective. Both functions are pure."""
+    """One objective. All functions are pure."""
 
     @property
     def needs_teacher(self) -> bool:
         """Whether the frozen teacher scores each response, from the moment it is complete."""
+        return False
+
+    @property
+    def compares(self) -> bool:
+        """Whether rollouts of the same task are compared. `rollout.group_size` must then be at least 2, and the
+        responses must be those that acted: rewards say nothing of others."""
         return False
 
     def advantages(

@@ -19,7 +19,17 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from actfirst.config.base import Section
-from actfirst.config.sections import GrowthSection, MethodsSection, TurnOpdSection
+from actfirst.config.config import Config
+from actfirst.config.sections import (
+    GigpoSection,
+    GroupRewardSection,
+    GrowthSection,
+    GrpoSection,
+    MethodsSection,
+    OpdRewardSection,
+    ReinforceSection,
+    TurnOpdSection,
+)
 from actfirst.errors import ConfigError
 from actfirst.methods.acting import (
     Acting,
@@ -32,6 +42,13 @@ from actfirst.methods.acting import (
     first_fraction,
 )
 from actfirst.methods.depth import Depth, FullDepth, GrowingDepth, ProbedDepth
+from actfirst.methods.group_objective import (
+    INVALID,
+    REWARDS,
+    DistillationAndReward,
+    GroupRelative,
+)
+from actfirst.methods.group_relative import GroupSettings
 from actfirst.methods.objective import Distillation, Objective
 from actfirst.methods.turn_weights import TokenToTurn, TurnWeights, Uniform
 
@@ -56,6 +73,13 @@ class Method:
     depth: Depth = field(default_factory=FullDepth)
     turn_weights: TurnWeights = field(default_factory=Uniform)
     objective: Objective = field(default_factory=Distillation)
+
+    def __post_init__(self) -> None:
+        if self.objective.compares and self.responses is ResponseTiming.DEFERRED:
+            raise ConfigError(
+                f"the method {self.title!r} compares rewards, so its samples must be the responses that acted: "
+                "choose ResponseTiming.INLINE"
+            )
 
 
 @dataclass(frozen=True)
@@ -88,6 +112,33 @@ def _turnopd(constants: TurnOpdSection) -> Method:
     return Method(title, ThinkThenAct(), ResponseTiming.INLINE, depth, weights)
 
 
+def _group_relative(constants: GroupRewardSection, *, dynamic_sampling: bool = False) -> GroupRelative:
+    settings = GroupSettings(
+        discount=constants.discount,
+        step_weight=constants.step_weight,
+        normalisation=constants.normalisation,
+        over=constants.over,
+        similarity=constants.similarity or None,
+        invalid_penalty=constants.invalid_penalty,
+        epsilon=constants.epsilon,
+    )
+    reward, invalid = REWARDS[constants.reward], INVALID[constants.invalid]
+    return GroupRelative(settings, reward, constants.reward_scale, invalid, dynamic_sampling)
+
+
+def _rewarded(title: str) -> Callable[[GrpoSection], Method]:
+    def build(constants: GrpoSection) -> Method:
+        objective = _group_relative(constants, dynamic_sampling=constants.dynamic_sampling)
+        return Method(title, ThinkThenAct(), ResponseTiming.INLINE, objective=objective)
+
+    return build
+
+
+def _opd_reward(constants: OpdRewardSection) -> Method:
+    objective = DistillationAndReward(_group_relative(constants), constants.weight)
+    return Method("OPD plus task reward", ThinkThenAct(), ResponseTiming.INLINE, objective=objective)
+
+
 _BUILT_IN: dict[str, Row] = {
     "vanilla": Method("Vanilla OPD", ThinkThenAct(), ResponseTiming.INLINE),
     "tcod-f2b": Configured(GrowthSection, _f2b),
@@ -102,6 +153,10 @@ _BUILT_IN: dict[str, Row] = {
         ResponseTiming.DEFERRED,
     ),
     "replay-100": Method("Reference-prefix replay (100 %)", ReplayReference(), ResponseTiming.DEFERRED),
+    "gigpo": Configured(GigpoSection, _rewarded("GiGPO")),
+    "grpo": Configured(GrpoSection, _rewarded("GRPO")),
+    "reinforce": Configured(ReinforceSection, _rewarded("REINFORCE with a group baseline")),
+    "opd-reward": Configured(OpdRewardSection, _opd_reward),
 }
 _REGISTERED: dict[str, Row] = {}
 
@@ -123,6 +178,12 @@ def method_of(name: str, constants: MethodsSection) -> Method:
     """A method with the constants of a run."""
     row = row_of(name)
     return row if isinstance(row, Method) else row.build(constants.of(name) or row.constants())
+
+
+def needs_teacher(config: Config) -> bool:
+    """Whether anything of a run asks the frozen teacher: its method, the KL to an anchor, or an evaluation."""
+    objective = method_of(config.rollout.method, config.methods).objective
+    return objective.needs_teacher or config.learner.kl_weight > 0 or config.evaluation.teacher
 
 
 class _Methods(Mapping[str, Method]):

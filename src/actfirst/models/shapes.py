@@ -16,6 +16,8 @@ from actfirst.errors import CheckpointError, ConfigError
 from actfirst.models.folder import read_config, resolve_model
 
 HEAD = "lm_head.weight"
+ARCHITECTURES = ("qwen3", "qwen2", "llama")
+"""The model types whose forward pass the embedded engine and the learner write out themselves."""
 
 LOGITS_AT_ONCE = 1 << 25
 """The learner makes logits for this many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
@@ -23,7 +25,8 @@ LOGITS_AT_ONCE = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A Qwen3 or Llama decoder; `qk_norm` is what tells them apart. `tied_embeddings`: the head is the embedding."""
+    """A decoder of one of the ARCHITECTURES. Qwen3 norms its queries and keys (`qk_norm`), Qwen2 has biases on queries,
+    keys and values (`qkv_bias`), Llama has neither. `tied_embeddings`: the head is the embedding."""
 
     vocab_size: int
     hidden_size: int
@@ -34,6 +37,7 @@ class ModelShape:
     head_dim: int
     tied_embeddings: bool
     qk_norm: bool = True
+    qkv_bias: bool = False
     norm_eps: float = 1e-6
     rope_theta: float = 1e6
     max_positions: int = 40_960
@@ -53,6 +57,7 @@ class ModelShape:
             head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
             tied_embeddings=bool(config.get("tie_word_embeddings", False)),
             qk_norm=config["model_type"] == "qwen3",
+            qkv_bias=config["model_type"] == "qwen2",
             norm_eps=float(config["rms_norm_eps"]),
             rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0),
             max_positions=int(config["max_position_embeddings"]),
@@ -95,12 +100,11 @@ class ModelShape:
             "model.embed_tokens.weight": (self.vocab_size, self.hidden_size),
             HEAD: (self.vocab_size, self.hidden_size),
             "model.norm.weight": (self.hidden_size,),
-            **{f"model.layers.{i}.{name}.weight": layer[name] for i in range(self.layers) for name in layer},
+            **{f"model.layers.{i}.{name}": layer[name] for i in range(self.layers) for name in layer},
         }
 
     def _layer(self) -> dict[str, tuple[int, ...]]:
-        norms = {"self_attn.q_norm": (self.head_dim,), "self_attn.k_norm": (self.head_dim,)}
-        return {
+        weights: dict[str, tuple[int, ...]] = {
             "input_layernorm": (self.hidden_size,),
             "post_attention_layernorm": (self.hidden_size,),
             "self_attn.q_proj": (self.queries, self.hidden_size),
@@ -110,7 +114,13 @@ class ModelShape:
             "mlp.gate_proj": (self.intermediate_size, self.hidden_size),
             "mlp.up_proj": (self.intermediate_size, self.hidden_size),
             "mlp.down_proj": (self.hidden_size, self.intermediate_size),
-            **(norms if self.qk_norm else {}),
+        }
+        if self.qk_norm:
+            weights |= {"self_attn.q_norm": (self.head_dim,), "self_attn.k_norm": (self.head_dim,)}
+        biases = {"q_proj": self.queries, "k_proj": self.keys, "v_proj": self.keys} if self.qkv_bias else {}
+        return {
+            **{f"{name}.weight": shape for name, shape in weights.items()},
+            **{f"self_attn.{name}.bias": (width,) for name, width in biases.items()},
         }
 
 

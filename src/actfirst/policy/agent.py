@@ -1,7 +1,8 @@
 """A model as an agent: prompts in, actions out. The only place where prompting meets an engine.
 
-`respond` is the full think-then-act path (paper, "Thinking Budget"); `act_fast` is the action-only path that
-stops at `</action>`. Only `act_fast` in inverse-dynamics mode takes a reference observation.
+`respond` is the full think-then-act path (paper, "Thinking Budget"). `act_fast` is the separate action-only path: its
+prompt leaves no room for reasoning, as `generation.fast_reasoning` says, and it stops at `</action>`. Only `act_fast`
+in inverse-dynamics mode takes a reference observation.
 
 With `generation.drafts` a fast action carries what it is expected to be: the reference action where there is one,
 and the admissible actions. The engine verifies these as drafts; they reach no prompt and change no probability.
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from actfirst.config.sections import Generation
 from actfirst.engines.base import Draft, Engine, Priority, Sampling
+from actfirst.policy.chat_template import Ending
 from actfirst.policy.history import Prompt, fit
 from actfirst.policy.parsing import ACTION, END_ACTION, extract_action
 from actfirst.policy.render import TemplateSet
@@ -34,7 +36,7 @@ class Policy:
 
     async def respond(self, context: TurnContext, seed: int, priority: Priority = Priority.FULL) -> Response:
         """A full response from the context alone. Raises PromptTooLong if it cannot be asked for."""
-        prompt = self._fit(Mode.FULL, context, None)
+        prompt = self._fit(Mode.FULL, context, None, Ending.OPEN)
         limits = self.generation
         return await think_then_act(
             self.engine,
@@ -61,7 +63,8 @@ class Policy:
         `expected_action` is only ever a draft: it saves steps where it comes true.
         """
         mode = Mode.NEXT_ACTION if reference_observation is None else Mode.INVERSE_DYNAMICS
-        prompt = self._fit(mode, context, reference_observation)
+        ending = Ending(self.generation.fast_reasoning)
+        prompt = self._fit(mode, context, reference_observation, ending)
         limits = self.generation
         sampling = Sampling(
             max_tokens=limits.fast_limit,
@@ -70,10 +73,10 @@ class Policy:
             top_k=limits.top_k,
             stop=(END_ACTION,),
             seed=seed,
-            draft=self._draft(context, expected_action) if limits.drafts else None,
+            draft=self._draft(context, expected_action, ending) if limits.drafts else None,
         )
         completion = await self.engine.generate(prompt.ids, sampling, Priority.FAST)
-        text = self.encoder.decode(completion.token_ids)
+        text = ending.prefill + self.encoder.decode(completion.token_ids)
         return FastAction(
             mode=mode,
             prompt_tokens=len(prompt.ids),
@@ -83,19 +86,21 @@ class Policy:
             version=completion.version,
         )
 
-    def _draft(self, context: TurnContext, expected_action: str | None) -> Draft:
+    def _draft(self, context: TurnContext, expected_action: str | None, ending: Ending) -> Draft:
         admissible = context.observation.admissible
         shown = admissible if len(admissible) <= _MOST_DRAFTED else ()
+
+        def output(action: str) -> tuple[int, ...]:
+            """What a student writes to submit an action: what the prompt holds already is not written again."""
+            return self.encoder.encode_output(f"{ACTION}{action}{END_ACTION}".removeprefix(ending.prefill))
+
         return Draft(
-            likely=self._output(expected_action) if expected_action is not None else (),
-            possible=tuple(sorted({self._output(action) for action in shown})),
+            likely=output(expected_action) if expected_action is not None else (),
+            possible=tuple(sorted({output(action) for action in shown})),
         )
 
-    def _output(self, action: str) -> tuple[int, ...]:
-        """What a student writes to submit `action`."""
-        return self.encoder.encode_output(f"{ACTION}{action}{END_ACTION}")
-
-    def _fit(self, mode: Mode, context: TurnContext, reference_observation: str | None) -> Prompt:
-        return fit(
-            self.encoder, self.templates, mode, context, self.generation.prompt_limit, reference_observation
-        )
+    def _fit(
+        self, mode: Mode, context: TurnContext, reference_observation: str | None, ending: Ending
+    ) -> Prompt:
+        limit = self.generation.prompt_limit
+        return fit(self.encoder, self.templates, mode, context, limit, reference_observation, ending)

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actfirst.errors import PromptTooLong
+from actfirst.policy.chat_template import Ending
+from actfirst.policy.foreign_text import MARK
 from actfirst.policy.render import TemplateSet, pair_text, render_around
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, TurnContext
@@ -34,25 +36,27 @@ def fit(
     context: TurnContext,
     limit: int,
     reference_observation: str | None = None,
+    ending: Ending = Ending.OPEN,
 ) -> Prompt:
     """The prompt with the most history that has at most `limit` tokens; PromptTooLong if none has.
 
     `reference_observation` belongs to inverse dynamics alone: it is required there and refused elsewhere.
+    Whatever fills a template is not ours: control tokens in it are encoded as text.
     """
     if (reference_observation is not None) is not (mode is Mode.INVERSE_DYNAMICS):
         raise ValueError(
             f"a {mode.value} prompt must {'' if reference_observation is None else 'not '}have a reference"
         )
 
-    blocks = [pair_text(number, pair) for number, pair in enumerate(context.history, start=1)]
+    blocks = [encoder.mark(pair_text(number, pair)) for number, pair in enumerate(context.history, start=1)]
     longest = len(blocks)
 
     def parts(retained: int) -> tuple[str, list[str], str]:
-        head, tail = render_around(templates, mode, context, retained, reference_observation)
+        head, tail = render_around(templates, mode, context, retained, reference_observation, encoder.mark)
         return head, blocks[longest - retained :], tail
 
     def size(retained: int) -> int:
-        return encoder.count_around(*parts(retained))
+        return encoder.count_around(*parts(retained), ending)
 
     retained = longest
     if (needed := size(longest)) > limit:
@@ -70,7 +74,8 @@ def fit(
             f" is {limit}: raise the prompt limit (and the engine's context length) or leave this task out"
         )
     head, kept, tail = parts(retained)
-    return Prompt(tuple(encoder.encode_around(head, kept, tail)), "".join((head, *kept, tail)), retained)
+    text = "".join((head, *kept, tail)).replace(MARK, "")
+    return Prompt(tuple(encoder.encode_around(head, kept, tail, ending)), text, retained)
 
 
 def _likely_retained(encoder: PromptEncoder, blocks: Sequence[str], excess: int) -> int:

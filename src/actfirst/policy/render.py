@@ -2,7 +2,7 @@
 
 The templates are data files of the environments, `<mode>.txt`, character by character as the paper prints them.
 The paper does not print the no-history forms (`<mode>_no_history.txt`): they leave out the history sentence
-and the step number, and change nothing else.
+and the step number, and change nothing else. Nor does it print how lists look: `forms.toml` beside them says it.
 
 Only `render_inverse_dynamics` takes a reference next observation, and it takes its text alone: reference
 actions, the reference's admissible actions and simulator states have no way into a prompt. Which pairs of the
@@ -13,13 +13,17 @@ history are retained is decided in `actfirst.policy.history`; tokens are the bus
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources.abc import Traversable
 
+from actfirst.config.base import Section
 from actfirst.environments.base import PromptForms
+from actfirst.errors import ConfigError
 from actfirst.records import Mode, Pair, TurnContext
 
-_HISTORY = "action_history"
+_HISTORY, _REFERENCE = "action_history", "reference_next_observation"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -50,12 +54,23 @@ class Template:
         return before.fill(values), after.fill(values)
 
 
+class ListForm(Section):
+    """How a list stands in place of its placeholder: `{}` is an item."""
+
+    item: str = "'{}'"
+    separator: str = ", "
+
+    def shown(self, items: Iterable[str]) -> str:
+        return self.separator.join(self.item.replace("{}", item, 1) for item in items)
+
+
 @dataclass(frozen=True, slots=True)
 class TemplateSet:
-    """The templates of one environment, and its prompt forms for the rest."""
+    """The templates of one environment, its lists by placeholder, and its prompt forms for the rest."""
 
     with_history: Mapping[Mode, Template]
     without_history: Mapping[Mode, Template]
+    lists: Mapping[str, ListForm]
     forms: PromptForms
 
 
@@ -71,28 +86,30 @@ def render_inverse_dynamics(
 ) -> str:
     """The user message of an inverse-dynamics request: the only prompt that shows the reference."""
     values = _values(templates, context, retained)
-    values["reference_next_observation"] = templates.forms.shown_reference(reference_observation)
+    values[_REFERENCE] = templates.forms.shown_reference(reference_observation)
     return _template(templates, Mode.INVERSE_DYNAMICS, retained).fill(values)
 
 
 def render_around(
-    templates: TemplateSet, mode: Mode, context: TurnContext, retained: int, reference_observation: str | None
+    templates: TemplateSet,
+    mode: Mode,
+    context: TurnContext,
+    retained: int,
+    reference_observation: str | None,
+    mark: Callable[[str], str] = str,
 ) -> tuple[str, str]:
     """What stands before and after the pairs in the message of any mode, for those who know the pairs already.
 
-    `reference_observation` is for inverse dynamics alone. Without pairs, the message stands before.
+    `reference_observation` is for inverse dynamics alone. Without pairs, the message stands before. Every value passes
+    through `mark`, which can tell it from our own text.
     """
-    if not retained:
-        whole = (
-            render(templates, mode, context, 0)
-            if reference_observation is None
-            else render_inverse_dynamics(templates, context, 0, reference_observation)
-        )
-        return whole, ""
     values = _other_values(templates, context, retained)
     if reference_observation is not None:
-        values["reference_next_observation"] = templates.forms.shown_reference(reference_observation)
-    return templates.with_history[mode].around(_HISTORY, values)
+        values[_REFERENCE] = templates.forms.shown_reference(reference_observation)
+    marked = {name: mark(value) for name, value in values.items()}
+    if not retained:
+        return templates.without_history[mode].fill({**marked, _HISTORY: ""}), ""
+    return templates.with_history[mode].around(_HISTORY, marked)
 
 
 def pair_text(number: int, pair: Pair) -> str:
@@ -115,13 +132,17 @@ def _values(templates: TemplateSet, context: TurnContext, retained: int) -> dict
 
 
 def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -> dict[str, str]:
+    actions = templates.forms.action_values(context.observation)
     return {
         "task_description": context.instruction,
         "step_count": str(context.turn - 1),
         "history_length": str(retained),
         "current_step": str(context.turn),
         "current_observation": context.observation.text,
-        **templates.forms.action_values(context.observation),
+        **{
+            name: value if isinstance(value, str) else templates.lists.get(name, ListForm()).shown(value)
+            for name, value in actions.items()
+        },
     }
 
 
@@ -135,5 +156,18 @@ def read_templates(forms: PromptForms) -> TemplateSet:
     return TemplateSet(
         with_history={mode: read(mode, "") for mode in Mode},
         without_history={mode: read(mode, "_no_history") for mode in Mode},
+        lists=_list_forms(forms.folder / "forms.toml"),
         forms=forms,
     )
+
+
+def _list_forms(file: Traversable) -> dict[str, ListForm]:
+    if not file.is_file():
+        return {}
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        return {name: ListForm.model_validate(table) for name, table in tables.items()}
+    except ValueError as error:
+        raise ConfigError(
+            f"{file}: {error}; a table there has a placeholder's name, item and separator"
+        ) from error

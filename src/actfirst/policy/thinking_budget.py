@@ -10,6 +10,7 @@ evaluation) are configuration.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -120,12 +121,13 @@ def _response(
     tail_ids, tail_logprobs = (second.token_ids, second.logprobs) if second else ((), ())
     token_ids = first.token_ids + inserted + tail_ids
     text = decode(token_ids)
+    mask = (1,) * len(first.token_ids) + (0,) * gap + (1,) * len(tail_ids)
     truncated = last.stop_reason is StopReason.LENGTH and reached_by(opened + text) is not Reached.ACTED
     return Response(
         prompt_ids=prompt,
         token_ids=token_ids,
         logprobs=first.logprobs + (0.0,) * gap + tail_logprobs,
-        mask=(1,) * len(first.token_ids) + (0,) * gap + (1,) * len(tail_ids),
+        mask=mask,
         text=text,
         action=None if truncated else extract_action(text),
         truncated=truncated,
@@ -134,4 +136,12 @@ def _response(
         # Weights may have been swapped between the two requests. The bound on staleness is about the oldest
         # policy that sampled any of the tokens, so the older version speaks for the whole response.
         version=min(part.version for part in parts),
+        reasoning_tokens=sum(mask[: _reasoning(token_ids, opened + text, decode)]),
     )
+
+
+def _reasoning(token_ids: Sequence[int], text: str, decode: Decode) -> int:
+    """How many tokens there are up to and including the end of reasoning; all of them if it never ended."""
+    if END_THINK not in text:
+        return len(token_ids) if reached_by(text) is Reached.REASONING else 0
+    return bisect_left(range(len(token_ids)), True, key=lambda length: END_THINK in decode(token_ids[:length]))

@@ -9,7 +9,8 @@ without cutting.
 
 Special tokens are read in what the chat template adds and nowhere else: an observation that contains
 `<|im_end|>` is plain text and cannot end the message. Added tokens that are not special (Qwen3's `<think>`)
-are read everywhere, as the tokenizer defines them; the paper's templates mention them on purpose.
+are read in our own text, since the paper's templates mention them on purpose, and not in the values that fill a
+template (`foreign_text.py`). How a prompt ends is the business of `chat_template.py`.
 
 This module does not decide what a prompt holds. An encoder serves one thread.
 """
@@ -21,11 +22,14 @@ import re
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actfirst.environments.registry import built_in_kinds
 from actfirst.errors import ConfigError
+from actfirst.policy.chat_template import ODD_TEXTS, Ending, around_user_text, conversation, special_pattern
+from actfirst.policy.foreign_text import MARK, ControlTokens
 from actfirst.policy.render import read_templates
 
 if TYPE_CHECKING:
@@ -37,20 +41,23 @@ _CUT = re.compile(r"(?<=\S\n)(?=\S)")
 _NEXT_LINE = re.compile(r"\n\S")
 _NEAR, _SAMPLE = 24, "[Observation 1: 'You see'"  # how a pair begins, and how much before it may matter
 _MOST_BLOCKS = 50_000
-_SENTINEL = "actfirst-sentinel-of-the-user-message"
 
-_ODD_TEXTS = (
-    "one line",
-    "a {brace} and {{ two }} and {% raw %}",
-    "first\nsecond\n\nthird\n \nfourth \n  fifth\r\nsixth\n\tseventh\n\n\n[eighth]",
-    "numbers 1\n2\n33\n444\n5555\n'quoted', it's\n's\n...\n!?\n(x)\n-\n_",
-    "caf\u00e9 cafe\u0301\n\u0301\n\u4f60\u597d\n\U0001f600\n\u00a0x\n\u200bx\ny\u3000\nz\x85\nw\x1f\nv",
-    "<tool_response>\ntext\n</tool_response>",
-)
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What the chat template puts around a message: ids that are constants, and the text that touches the message.
+
+    The message is tokenised together with that text; from the nearest special token outwards ids are constants.
+    """
+
+    opening: tuple[int, ...]
+    lead: str
+    trail: str
+    closing: tuple[int, ...]
 
 
 class PromptEncoder:
-    """Chat template and tokenizer of one model, for requests of a single user message with thinking on.
+    """Chat template and tokenizer of one model, for requests of a single user message.
 
     `characters_tokenised` counts the characters that went through the tokenizer since construction.
     """
@@ -66,14 +73,8 @@ class PromptEncoder:
         self._endings: dict[str, bool] = {}
         self._cache_limit = cache_characters
         self._cached_characters = 0
-        self.prefix, self.suffix = _around_user_text(tokenizer)
-        # The message is tokenised together with the plain text that touches it in the chat template; from the
-        # nearest special token outwards the template's ids are constants.
-        opening = _last_special_end(tokenizer, self.prefix)
-        closing = _first_special_start(tokenizer, self.suffix)
-        self._opening_ids = self.encode_markup(self.prefix[:opening])
-        self._closing_ids = self.encode_markup(self.suffix[closing:])
-        self._lead, self._trail = self.prefix[opening:], self.suffix[:closing]
+        self._controls = ControlTokens(self._core)
+        self._frames = {ending: self._frame(ending) for ending in Ending}
         self.characters_tokenised = 0
         self.piecewise = False
         self._prove_equal_to_chat_template()
@@ -85,48 +86,59 @@ class PromptEncoder:
             )
         self.characters_tokenised = 0
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, ending: Ending = Ending.OPEN) -> list[int]:
         """The ids of the whole prompt. Blanks around the message are dropped, as some chat templates do."""
-        ids = list(self._opening_ids)
-        message = self._lead + text.strip() + self._trail
+        frame = self._frames[ending]
+        ids = list(frame.opening)
+        message = frame.lead + text.strip() + frame.trail
         if self.piecewise:
             for piece in _CUT.split(message):
                 ids.extend(self._piece(piece))
         else:
             ids.extend(self._tokenise(message))
-        ids.extend(self._closing_ids)
+        ids.extend(frame.closing)
         return ids
 
-    def encode_around(self, head: str, blocks: Sequence[str], tail: str) -> list[int]:
+    def encode_around(
+        self, head: str, blocks: Sequence[str], tail: str, ending: Ending = Ending.OPEN
+    ) -> list[int]:
         """The ids of `encode(head + blocks + tail)`, at the cost of a look-up for each block that is known.
 
         A block is a line feed and text that neither begins nor ends with a blank, as a pair of the history is.
         """
-        parts = self._parts_around(head, blocks, tail)
+        frame = self._frames[ending]
+        parts = self._parts_around(head, blocks, tail, frame)
         if parts is None:
-            return self.encode("".join((head, *blocks, tail)))
-        ids = list(self._opening_ids)
+            return self.encode("".join((head, *blocks, tail)), ending)
+        ids = list(frame.opening)
         for part in parts:
             ids.extend(part)
-        ids.extend(self._closing_ids)
+        ids.extend(frame.closing)
         return ids
 
-    def count_around(self, head: str, blocks: Sequence[str], tail: str) -> int:
+    def count_around(self, head: str, blocks: Sequence[str], tail: str, ending: Ending = Ending.OPEN) -> int:
         """How many ids `encode_around` gives."""
-        parts = self._parts_around(head, blocks, tail)
+        frame = self._frames[ending]
+        parts = self._parts_around(head, blocks, tail, frame)
         if parts is None:
-            return len(self.encode("".join((head, *blocks, tail))))
-        return len(self._opening_ids) + sum(map(len, parts)) + len(self._closing_ids)
+            return len(self.encode("".join((head, *blocks, tail)), ending))
+        return len(frame.opening) + sum(map(len, parts)) + len(frame.closing)
 
     def count_block(self, block: str) -> int:
         """How many tokens a block adds to a prompt."""
         return sum(map(len, self._block(block)))
 
-    def _parts_around(self, head: str, blocks: Sequence[str], tail: str) -> list[array[int]] | None:
+    def mark(self, text: str) -> str:
+        """Text that is not ours, with its control tokens marked as plain text for `encode`."""
+        return self._controls.mark(text)
+
+    def _parts_around(
+        self, head: str, blocks: Sequence[str], tail: str, frame: _Frame
+    ) -> list[array[int]] | None:
         """The ids in parts; None where they have to be found from the whole text."""
         if not self.piecewise or not blocks or not head.strip() or not _NEXT_LINE.match(tail):
             return None
-        before = self._lead + head.lstrip() + "\n"
+        before = frame.lead + head.lstrip() + "\n"
         first, *others = blocks
         if not self._ends_clean(before):
             before += first[1:] + "\n"
@@ -135,7 +147,7 @@ class PromptEncoder:
         parts = [self._piece(piece) for piece in _CUT.split(before)]
         for block in others:
             parts += self._block(block)
-        after = tail[1:].rstrip() + self._trail
+        after = tail[1:].rstrip() + frame.trail
         parts += [self._piece(piece) for piece in _CUT.split(after)]
         return parts
 
@@ -200,10 +212,12 @@ class PromptEncoder:
 
     def _tokenise(self, text: str) -> list[int]:
         self.characters_tokenised += len(text)
+        if MARK in text:
+            return self._controls.encode(text)
         return self._core.encode(text, add_special_tokens=False).ids
 
     def _probes(self) -> list[str]:
-        texts = list(_ODD_TEXTS)
+        texts = list(ODD_TEXTS)
         for kind in built_in_kinds().values():
             templates = read_templates(kind.prompts)
             for forms in (templates.with_history, templates.without_history):
@@ -211,24 +225,40 @@ class PromptEncoder:
         added = [token.content for token in self._tokenizer.added_tokens_decoder.values()]
         return [*texts, "x\n" + "\n".join(added) + "\nx", "x".join(f"\n{token} \n" for token in added)]
 
+    def _frame(self, ending: Ending) -> _Frame:
+        prefix, suffix = around_user_text(self._tokenizer, ending)
+        special = special_pattern(self._tokenizer)
+        opening = max((match.end() for match in special.finditer(prefix)), default=0)
+        first = special.search(suffix)
+        closing = first.start() if first else len(suffix)
+        return _Frame(
+            opening=tuple(self.encode_markup(prefix[:opening])),
+            lead=prefix[opening:],
+            trail=suffix[:closing],
+            closing=tuple(self.encode_markup(suffix[closing:])),
+        )
+
     def _prove_equal_to_chat_template(self) -> None:
-        special = _special_pattern(self._tokenizer)
-        for text in self._probes():
-            if special.search(text):
-                continue  # here the two differ on purpose
-            expected = self.encode_markup(_apply(self._tokenizer, text.strip()))
-            if self.encode(text) != expected:
-                raise ConfigError(
-                    f"{self._tokenizer.name_or_path}: the chat template joins its own text and the user message"
-                    f" in a way that prompts cannot be built for (at {text[:40]!r}); use another chat template"
-                )
+        special = special_pattern(self._tokenizer)
+        # Where special tokens occur in the text, the two differ on purpose.
+        texts = [text for text in self._probes() if not special.search(text)]
+        for ending in Ending:
+            for text in texts:
+                expected = self.encode_markup(conversation(self._tokenizer, text.strip(), ending))
+                if self.encode(text, ending) != expected:
+                    raise ConfigError(
+                        f"{self._tokenizer.name_or_path}: the chat template joins its own text and the user message"
+                        f" in a way that prompts cannot be built for (at {text[:40]!r}); use another chat template"
+                    )
 
     def _pieces_equal_whole(self) -> bool:
+        touching = {(frame.lead, frame.trail) for frame in self._frames.values()}
         for text in self._probes():
-            message = self._lead + text.strip() + self._trail
-            pieces = [token for piece in _CUT.split(message) for token in self._tokenise(piece)]
-            if pieces != self._tokenise(message):
-                return False
+            for lead, trail in touching:
+                message = lead + text.strip() + trail
+                pieces = [token for piece in _CUT.split(message) for token in self._tokenise(piece)]
+                if pieces != self._tokenise(message):
+                    return False
         return True
 
 
@@ -251,47 +281,3 @@ def _private_copy(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
     core.no_truncation()
     core.no_padding()
     return core
-
-
-def _apply(tokenizer: PreTrainedTokenizerFast, text: str) -> str:
-    messages = [{"role": "user", "content": text}]
-    prompt: str = tokenizer.apply_chat_template(
-        messages, tokenize=False, add_generation_prompt=True, enable_thinking=True
-    )
-    return prompt
-
-
-def _around_user_text(tokenizer: PreTrainedTokenizerFast) -> tuple[str, str]:
-    """What the chat template puts before and after the user message, proven not to depend on it."""
-    if not tokenizer.chat_template:
-        raise ConfigError(
-            f"{tokenizer.name_or_path}: the tokenizer has no chat template; use an instruct model"
-        )
-    around = _apply(tokenizer, _SENTINEL).split(_SENTINEL)
-    if len(around) != 2:
-        raise ConfigError(
-            f"{tokenizer.name_or_path}: the chat template shows the user message {len(around) - 1} times,"
-            " prompts need it exactly once"
-        )
-    prefix, suffix = around
-    for text in _ODD_TEXTS:
-        if _apply(tokenizer, text.strip()) != prefix + text.strip() + suffix:
-            raise ConfigError(
-                f"{tokenizer.name_or_path}: the chat template changes the user message (at {text[:40]!r});"
-                " use a chat template that shows it as it is"
-            )
-    return prefix, suffix
-
-
-def _special_pattern(tokenizer: PreTrainedTokenizerFast) -> re.Pattern[str]:
-    tokens = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    return re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))) or r"(?!)")
-
-
-def _last_special_end(tokenizer: PreTrainedTokenizerFast, prefix: str) -> int:
-    return max((match.end() for match in _special_pattern(tokenizer).finditer(prefix)), default=0)
-
-
-def _first_special_start(tokenizer: PreTrainedTokenizerFast, suffix: str) -> int:
-    match = _special_pattern(tokenizer).search(suffix)
-    return match.start() if match else len(suffix)

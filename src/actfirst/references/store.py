@@ -130,7 +130,6 @@ class ReferenceStore:
         return sum(line.covered for line in self._lines.values())
 
     def task_ids(self) -> list[str]:
-        """Every task that was attempted."""
         return list(self._lines)
 
     def covers(self, task: Task) -> bool:

@@ -2,7 +2,7 @@
 
 An update takes the oldest samples whose version is the learner's current one or lags by at most `max_lag`;
 older ones are discarded while the batch is made; nothing is taken twice. The ledger proves at every update that
-generated = trained + discarded + buffered.
+generated = trained + discarded + buffered. An update may also take everything, once there is enough for a first step.
 """
 
 from __future__ import annotations
@@ -61,8 +61,17 @@ class Ledger:
 class SampleBuffer:
     """Samples of completed rollout batches, in order."""
 
-    def __init__(self, max_lag: int, ledger: Ledger | None = None, samples: Iterable[TurnSample] = ()) -> None:
+    def __init__(
+        self,
+        max_lag: int,
+        ledger: Ledger | None = None,
+        samples: Iterable[TurnSample] = (),
+        *,
+        whole: bool = False,
+    ) -> None:
+        """`whole`: an update takes all usable samples, not only as many as it needs."""
         self._max_lag = max_lag
+        self._whole = whole
         self._samples = deque(samples)
         self.ledger = ledger or Ledger()
 
@@ -87,16 +96,16 @@ class SampleBuffer:
         waiting = [*self._samples, *arrived]
         usable = [sample for sample in waiting if version - sample.version <= self._max_lag]
         if len(usable) >= count:
-            usable, version = usable[count:], version + 1
+            usable, version = [] if self._whole else usable[count:], version + 1
         if version >= updates:
             return None
         return sum(version - sample.version <= self._max_lag for sample in usable)
 
     def take(self, count: int, version: int) -> list[TurnSample] | None:
-        """The oldest `count` usable samples, or None if there are not enough yet."""
+        """The oldest `count` usable samples, or all where updates take everything; None if there are not enough."""
         usable = [sample for sample in self._samples if version - sample.version <= self._max_lag]
         self.ledger.discarded[STALE] += len(self._samples) - len(usable)
-        taken = usable[:count] if len(usable) >= count else []
+        taken = usable[: None if self._whole else count] if len(usable) >= count else []
         self._samples = deque(usable[len(taken) :])
         self.ledger.trained += len(taken)
         self.ledger.trained_tokens += sum(len(sample.token_ids) for sample in taken)

@@ -6,14 +6,16 @@ here: every response is a sample or a counted reason why not.
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from actfirst.config.sections import SampleOrder
 from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
-from actfirst.methods.objective import Scored
+from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode, Task, TurnSample
 from actfirst.rollout.pacing import Pacer
@@ -59,7 +61,9 @@ class Collector:
     """Everything that stays the same from batch to batch. `budget` None means a response for every context.
 
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
-    responses into think-then-act.
+    responses into think-then-act. `sample_order` is how the samples of a batch are ordered. `anchored`: samples carry
+    the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a batch
+    has turns of all tasks.
     """
 
     method: Method
@@ -69,6 +73,9 @@ class Collector:
     budget: int | None
     now: Callable[[], float] = time.monotonic
     pacer: Pacer | None = None
+    sample_order: SampleOrder = "position"
+    anchored: bool = False
+    shuffled: bool = False
 
     async def collect(
         self,
@@ -79,8 +86,9 @@ class Collector:
         on_episode: Callable[[Episode], None] | None = None,
         buffered: int = 0,
     ) -> RolloutBatch:
-        """Roll out `tasks` once each. `expected_contexts` lets admission start early; any value is correct.
+        """Roll out `tasks`, each as often as it is there.
 
+        `expected_contexts` lets admission start early; any value is correct.
         `buffered` samples will be trained on before those of this batch: the budget is smaller by so many.
         """
         method = self._paced(len(tasks), expected_contexts)
@@ -103,7 +111,10 @@ class Collector:
         except BaseException:
             await responses.cancel()
             raise
-        samples, discarded = make_samples(method, scored, episodes, point)
+        samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
+        if self.shuffled:
+            order = random.Random(derive_seed(self.seed, "samples", index))
+            samples = tuple(order.sample(samples, len(samples)))
         discarded.update(responses.discarded)
         turns = [turn for episode in episodes for turn in episode.turns]
         fast = [request for turn in turns for request in turn.requests]
@@ -134,19 +145,25 @@ class Collector:
         return replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
 
     def _responses(self, method: Method, expected_contexts: float, buffered: int) -> Responses:
-        policy, teacher = self.player.policy, self.teacher if method.objective.needs_teacher else None
+        asked = method.objective.needs_teacher or self.anchored
+        policy, teacher = self.player.policy, self.teacher if asked else None
         if method.responses is ResponseTiming.INLINE:
-            return InlineResponses(policy, teacher)
+            return InlineResponses(policy, teacher, self.sample_order)
         if self.budget is None:
-            return AllResponses(policy, teacher)
+            return AllResponses(policy, teacher, self.sample_order)
         budget = max(0, self.budget - buffered)
         # A little below the expected share, so that a batch longer than usual does not overshoot.
         eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(policy, teacher, budget, eager)
+        return AdmittedResponses(policy, teacher, budget, eager, self.sample_order)
 
 
 def make_samples(
-    method: Method, scored: Sequence[Scored], episodes: Sequence[Episode], point: TrainingPoint
+    method: Method,
+    scored: Sequence[Scored],
+    episodes: Sequence[Episode],
+    point: TrainingPoint,
+    *,
+    anchored: bool = False,
 ) -> tuple[tuple[TurnSample, ...], Counter[str]]:
     """Samples in order of rank, episode and turn, and counted reasons for responses that are none."""
     usable: list[tuple[Scored, tuple[float, ...]]] = []
@@ -154,6 +171,8 @@ def make_samples(
     for one, found in zip(scored, method.objective.advantages(scored, episodes), strict=True):
         if isinstance(found, str):
             discarded[found] += 1
+        elif anchored and one.teacher_logprobs is None:
+            discarded[NOT_SCORED] += 1
         elif not any(one.response.mask):
             discarded["no generated token"] += 1
         else:
@@ -175,6 +194,7 @@ def make_samples(
                 advantages=advantages,
                 version=one.response.version,
                 weight=weight,
+                anchor_logprobs=(one.teacher_logprobs or ()) if anchored else (),
             )
             ranked.append((one.rank, sample))
     ranked.sort(key=lambda pair: pair[0])

@@ -9,6 +9,9 @@ Three forms, all `ContextSink`s that an episode announces its contexts to:
   admitted is always a prefix of the rank order, so the draw is uniform whatever the threshold was, and it
   depends on seeds only, never on completion order. Samples leave in the order of their ranks: each update then
   sees turns of all tasks, and what a FIFO buffer drops in the end is a uniform draw too.
+
+With the order "completion", samples leave as their responses were completed and scored instead. Then what comes first
+depends on the time that each response took, and a run cannot be repeated sample by sample.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from actfirst.config.sections import SampleOrder
 from actfirst.errors import EpisodeError, TeacherError
 from actfirst.methods.acting import Move, Policy
 from actfirst.methods.objective import Scored
@@ -48,9 +52,11 @@ class Responses(ContextSink):
     for which no response could be asked.
     """
 
-    def __init__(self, policy: Policy, teacher: Scorer | None) -> None:
+    def __init__(self, policy: Policy, teacher: Scorer | None, order: SampleOrder = "position") -> None:
         self._policy = policy
         self._teacher = teacher
+        self._order = order
+        self._completed = 0
         self._tasks: dict[int, list[asyncio.Task[Scored | None]]] = {}
         self._dropped: list[asyncio.Task[Scored | None]] = []
         self._visits: Counter[int] = Counter()
@@ -117,7 +123,14 @@ class Responses(ContextSink):
             scores = await self._teacher.score(response) if self._teacher is not None else ()
         except TeacherError:
             scores = None
-        return Scored(key.index, context.turn, response, scores, rank)
+        self._completed += 1
+        return Scored(
+            key.index,
+            context.turn,
+            response,
+            scores,
+            float(self._completed) if self._order == "completion" else rank,
+        )
 
 
 class InlineResponses(Responses):
@@ -141,8 +154,15 @@ class AllResponses(Responses):
 class AdmittedResponses(Responses):
     """Responses for the contexts of smallest rank; `eager` is the rank below which they start at once."""
 
-    def __init__(self, policy: Policy, teacher: Scorer | None, budget: int, eager: float) -> None:
-        super().__init__(policy, teacher)
+    def __init__(
+        self,
+        policy: Policy,
+        teacher: Scorer | None,
+        budget: int,
+        eager: float,
+        order: SampleOrder = "position",
+    ) -> None:
+        super().__init__(policy, teacher, order)
         self._budget = budget
         self._eager = eager
         self._waiting: list[tuple[float, EpisodeKey, TurnContext]] = []

@@ -1,4 +1,7 @@
-"""The order in which training tasks are visited: a seeded shuffle per epoch, cut into rollout batches."""
+"""The order in which training tasks are visited: a seeded shuffle per epoch, cut into rollout batches.
+
+Each of the `per_batch` tasks of a batch comes `group_size` times, one after the other: its group is never split.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ class TaskOrder:
     tasks: tuple[Task, ...]
     per_batch: int
     seed: int
+    group_size: int = 1
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -26,7 +30,8 @@ class TaskOrder:
 
     def batch(self, index: int) -> list[Task]:
         first = index * self.per_batch
-        return [self._at(place) for place in range(first, first + self.per_batch)]
+        tasks = [self._at(place) for place in range(first, first + self.per_batch)]
+        return [task for task in tasks for _ in range(self.group_size)]
 
     def _at(self, place: int) -> Task:
         epoch, offset = divmod(place, len(self.tasks))

@@ -31,7 +31,8 @@ class FastActionLine(Record):
 
 
 class ResponseLine(Record):
-    """A full response. `tokens` includes inserted ones; `requests` is 1 or 2."""
+    """A full response. `tokens` includes inserted ones; `requests` is 1 or 2. `reasoning_tokens` are the
+    generated ones up to the end of reasoning; None where an older version wrote the line."""
 
     prompt_tokens: int = 0
     tokens: int = 0
@@ -42,6 +43,7 @@ class ResponseLine(Record):
     stop_reason: StopReason = StopReason.EOS
     requests: int = 1
     version: int = 0
+    reasoning_tokens: int | None = None
 
     @classmethod
     def of(cls, response: Response) -> ResponseLine:
@@ -55,6 +57,7 @@ class ResponseLine(Record):
             stop_reason=response.stop_reason,
             requests=response.requests,
             version=response.version,
+            reasoning_tokens=response.reasoning_tokens,
         )
 
 

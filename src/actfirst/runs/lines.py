@@ -206,12 +206,14 @@ class SuccessRates(Record):
 
 
 class Summary(Record):
-    """The result of a finished run."""
+    """The result of a finished run. `process_seconds` are from the launch of its process to its end, evaluations
+    included; those of all processes of a run that was resumed. 0 where an older version wrote it."""
 
     title: str
     updates: int
     success_rate: SuccessRates
     training_seconds: float
+    process_seconds: float = 0.0
     seconds_by_stage: dict[str, float]
     ledger: LedgerCounts
     rollout_batches: int = 0
@@ -251,6 +253,7 @@ class TrainerState(Record):
     offsets: dict[str, int]
     seconds: dict[str, float]
     elapsed: float
+    process_seconds: float = 0.0
     evaluations: tuple[EvaluationPoint, ...]
 
     @property

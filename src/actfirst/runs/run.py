@@ -34,10 +34,13 @@ from actfirst.runs.run_folder import (
     EPISODES,
     METRICS,
     SUMMARY,
+    UTILISATION,
     read_episodes,
     read_metrics,
+    read_utilisation,
     saved_config,
 )
+from actfirst.runs.utilisation import UtilisationLine, one_history
 
 EVALUATIONS = "evaluations"
 _STEP = re.compile(r"step-(\d+)")
@@ -135,6 +138,12 @@ class Run:
         """The rollouts, in the order in which batches were delivered. Read anew each time: there may be many."""
         for number, data in enumerate(read_episodes(self.folder), start=1):
             yield parse(data, EpisodeLine, f"line {number} of {self.folder / EPISODES}")
+
+    @cached_property
+    def utilisation(self) -> tuple[UtilisationLine, ...]:
+        """How busy the machine was, in order of training seconds; empty where an older version wrote the run."""
+        where = str(self.folder / UTILISATION)
+        return one_history(parse(data, UtilisationLine, where) for data in read_utilisation(self.folder))
 
     @property
     def finished(self) -> bool:

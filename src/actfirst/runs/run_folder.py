@@ -3,6 +3,7 @@
     config.toml      the resolved configuration
     metrics.jsonl    one JSON object per line: batches, updates, evaluations; append-only (fields: `lines.py`)
     episodes.jsonl   one JSON object per line and episode, append-only (fields: `episodes.py`)
+    utilisation.jsonl  how busy the machine was, one sample a line (fields: `utilisation.py`)
     checkpoints/     written by `actfirst.learning`
     log.txt          what happened, with times
     summary.json     the result, replaced as a whole
@@ -30,6 +31,7 @@ EPISODES = "episodes.jsonl"
 CHECKPOINTS = "checkpoints"
 LOG = "log.txt"
 SUMMARY = "summary.json"
+UTILISATION = "utilisation.jsonl"
 START: Final[Mapping[str, int]] = {METRICS: 0, EPISODES: 0}
 """The offsets of a run that has no checkpoint yet."""
 
@@ -66,7 +68,7 @@ class RunFolder:
         _refuse_no_run(path)
         lock = RunLock.take(path)
         try:
-            for name in START:
+            for name in (*START, UTILISATION):
                 whole = files.whole_size(path / name)
                 if files.size(path / name) > whole:
                     files.cut(path / name, whole)
@@ -84,6 +86,10 @@ class RunFolder:
     def append_episodes(self, lines: Iterable[Record]) -> None:
         """Add one line per episode to episodes.jsonl."""
         self._append(EPISODES, "".join(files.json_line(line.to_json()) for line in lines))
+
+    def append_utilisation(self, line: Record) -> None:
+        """Add one line to utilisation.jsonl."""
+        self._append(UTILISATION, files.json_line(line.to_json()))
 
     def log(self, text: str) -> None:
         """Add a line with the time to log.txt."""
@@ -164,6 +170,12 @@ def read_episodes(path: Path) -> Iterator[dict[str, object]]:
     """The episodes of a run folder one by one, also while the run is writing."""
     _refuse_no_run(path)
     return files.read_json_lines(path / EPISODES)
+
+
+def read_utilisation(path: Path) -> Iterator[dict[str, object]]:
+    """The samples of a run folder; none where an older version wrote it."""
+    _refuse_no_run(path)
+    return files.read_json_lines(path / UTILISATION)
 
 
 def _refuse_no_run(path: Path) -> None:

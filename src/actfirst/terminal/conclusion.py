@@ -42,6 +42,7 @@ def conclusion_rows(result: Summary) -> list[tuple[str, str]]:
     return [
         ("success rate", success_in_words(rates.before, rates.after, rates.teacher)),
         ("training time", f"{clock(result.training_seconds)} for {result.updates} updates ({each:.2f} s each)"),
+        ("process time", f"{clock(result.process_seconds)} from launch to here, evaluation included"),
         ("where it went", shares_in_words(stages)),
         ("evaluation", f"{clock(result.seconds_by_stage.get(EVALUATION, 0.0))} beside that"),
         ("responses", ledger_in_words(result.ledger)),

@@ -74,6 +74,7 @@ def render(progress: RunProgress) -> Panel:
         ("learning", _learning(progress)),
         ("tokens/s", _tokens(progress)),
         ("queues", _queues(progress)),
+        ("busy", _busy(progress)),
         ("time", _time(progress)),
         ("responses", _responses(progress)),
     )
@@ -153,6 +154,15 @@ def _queues(progress: RunProgress) -> Text:
         ("at the teacher", str(teacher.running + teacher.waiting)),
         ("buffered", str(progress.engine.buffered())),
     )
+
+
+def _busy(progress: RunProgress) -> Text:
+    line = progress.utilisation
+    if line is None:
+        return Text(UNKNOWN, "dim")
+    if line.gpus:
+        return _named(("GPUs", " ".join(percent(value, 0) for value in line.gpus)))
+    return _named(*((name, percent(value, 0)) for name, value in line.parts.items() if value >= 0.5))
 
 
 def _time(progress: RunProgress) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actfirst.config.config import Config
+from actfirst.methods.table import needs_teacher
 from actfirst.training.footprint import GPU_BYTES, Footprint, footprints
 
 
@@ -17,10 +18,10 @@ def _placement(config: Config) -> str:
     settings = config.runtime
     if settings.kind == "local":
         return "placement: everything in one process"
-    served = config.teacher.kind == "server"
+    elsewhere = config.teacher.kind == "server" or not needs_teacher(config)
     counts = [
         (settings.rollout_engines, "rollout engine", settings.engine_gpus),
-        (0 if served else settings.teacher_replicas, "teacher replica", settings.teacher_gpus),
+        (0 if elsewhere else settings.teacher_replicas, "teacher replica", settings.teacher_gpus),
         (settings.learners, "learner rank", settings.learner_gpus),
         (settings.environment_workers, "environment worker", 0.0),
     ]

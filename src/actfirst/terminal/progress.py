@@ -14,6 +14,7 @@ from pathlib import Path
 from actfirst.records import Episode, Mode
 from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, Line, UpdateLine
 from actfirst.runs.run import open_run
+from actfirst.runs.utilisation import UtilisationLine
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
 from actfirst.training.watch import EngineView, Watcher
 
@@ -40,6 +41,7 @@ class RunProgress(Watcher):
         self.teacher: float | None = None
         self.fast_tokens = 0
         self.engine: EngineView | None = None
+        self.utilisation: UtilisationLine | None = None
         self.meter = TokenMeter()
         self.began = self.last_update = 0.0
 
@@ -72,6 +74,9 @@ class RunProgress(Watcher):
         self.stage = ""
         self._learn(line)
         self.last_update = self.now()
+
+    def utilised(self, line: UtilisationLine) -> None:
+        self.utilisation = line
 
     @property
     def elapsed(self) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from actfirst.config.config import Config
 from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.methods.table import needs_teacher
 from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, shape_of
 
 GPU_BYTES = 80e9
@@ -62,7 +63,7 @@ def footprints(config: Config) -> list[Footprint]:
     found = []
     if student is not None:
         found.append(_engine("rollout engine", *student, config.engine, config, taking=True))
-    if teacher is not None and config.teacher.kind != "server":
+    if teacher is not None and config.teacher.kind != "server" and needs_teacher(config):
         found.append(_engine("teacher replica", *teacher, config.teacher, config, taking=False))
     if student is not None:
         found.append(_learner(*student, config))

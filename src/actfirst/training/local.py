@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -46,10 +46,12 @@ class LocalLearner:
     def weights(self) -> Mapping[str, torch.Tensor]:
         return self._learner.weights()
 
-    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
+    async def save(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    ) -> None:
         def write() -> None:
             save(self._checkpoints, self._learner, samples, trainer_state)
-            prune(self._checkpoints, keep)
+            prune(self._checkpoints, keep, also)
 
         await self._run(write)
 

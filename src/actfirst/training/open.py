@@ -20,13 +20,13 @@ from pathlib import Path
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
 from actfirst.engines.base import Engine
-from actfirst.engines.open import open_engine, open_teacher
+from actfirst.engines.open import NoTeacher, open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import CheckpointError, LearnerLost
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid
 from actfirst.methods.acting import Policy, TrainingPoint
-from actfirst.methods.table import METHODS, ResponseTiming, method_of
+from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Task
@@ -40,30 +40,39 @@ from actfirst.rollout.stage import Stage, open_references, open_stage
 from actfirst.rollout.stream import RolloutStream
 from actfirst.rollout.task_order import TaskOrder
 from actfirst.rollout.together import together
+from actfirst.runs import files
 from actfirst.runs.lines import Summary
-from actfirst.runs.run_folder import RunFolder
+from actfirst.runs.run_folder import SUMMARY, RunFolder
 from actfirst.runs.sinks import check_sinks, open_sinks
+from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.clock import StageClock
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stored_state import StoredState
+from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
 
 
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train where the recipe says, to the end or from where a stopped run stands; returns the summary."""
 
-    async def to_the_end() -> Summary:
+    async def to_the_end() -> tuple[Summary, float]:
         async with open_training(config, folder, resume=resume, watcher=watcher or Watcher()) as run:
-            return await run.train()
+            return await run.train(), time.monotonic()
 
-    return asyncio.run(to_the_end())
+    summary, ended = asyncio.run(to_the_end())
+    # Ending engines and cluster is part of the process's time, and over only now.
+    complete = summary.process_seconds + time.monotonic() - ended
+    summary = summary.model_copy(update={"process_seconds": complete})
+    files.write_json(folder / SUMMARY, summary.to_json())
+    return summary
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server."""
+    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server, and where
+    nobody asks one."""
 
     config: Config
     student: Path
@@ -82,8 +91,8 @@ def find_parts(config: Config) -> Found:
     student = resolve_model(config.models.student, "models.student")
     check_installed(config)
     # What a server holds is proven when the run begins: it has to be asked.
-    served = config.teacher.kind == "server"
-    teacher = None if served else resolve_model(config.models.teacher, "models.teacher")
+    asked_here = needs_teacher(config) and config.teacher.kind != "server"
+    teacher = resolve_model(config.models.teacher, "models.teacher") if asked_here else None
     if teacher is not None:
         check_tokenizers(student, teacher)
     check_limits(config, student, teacher)
@@ -96,7 +105,12 @@ def find_parts(config: Config) -> Found:
         encoder=open_encoder(student),
         stage=stage,
         references=open_references(stage, config.references) if needed else NoReferences(),
-        order=TaskOrder(tuple(stage.world.tasks("train")), config.rollout.tasks_per_batch, config.run.seed),
+        order=TaskOrder(
+            tuple(stage.world.tasks("train")),
+            config.rollout.tasks_per_batch,
+            config.run.seed,
+            config.rollout.group_size,
+        ),
         evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
     )
 
@@ -128,7 +142,7 @@ async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engi
     config = found.config
     engine = open_engine(config.engine, found.student)
     opened.push_async_callback(engine.close)
-    teacher = open_teacher(config.teacher, config.models.teacher)
+    teacher = open_teacher(config.teacher, config.models.teacher) if needs_teacher(config) else NoTeacher()
     opened.push_async_callback(teacher.close)
     opened.push_async_callback(found.stage.pool.close)
     return engine, teacher, found.stage.pool
@@ -143,7 +157,9 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
     deadline = config.runtime.request_seconds
     engine = start_fleet(wanted.engine, config.engine, found.student, deadline)
     opened.push_async_callback(engine.close)
-    if found.teacher is None:
+    if not needs_teacher(config):
+        teacher: Engine = NoTeacher()
+    elif found.teacher is None:
         teacher = open_teacher(config.teacher, config.models.teacher)
     else:
         teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, deadline)
@@ -167,7 +183,7 @@ class OpenedRun:
     begun: float
     learner: TrainingLearner | None = None
     lost_learners: int = 0
-    carried: float | None = None
+    carried: dict[str, float] | None = None
 
     async def train(self) -> Summary:
         """Train to the end; as often as a learner is lost, go on from the last checkpoint."""
@@ -191,9 +207,9 @@ class OpenedRun:
         state, checkpoint = stored_state(self.folder)
         self.folder.rewind(state.offsets)
         if self.carried is None:
-            self.carried = state.elapsed
+            self.carried = {"elapsed": state.elapsed, "process_seconds": state.process_seconds}
         # What a lost learner had done took time, too.
-        state = state.model_copy(update={"elapsed": self.carried})
+        state = state.model_copy(update=self.carried)
         learner = self.learner = self._start_learner()
         try:
             await learner.open(checkpoint)
@@ -225,8 +241,18 @@ class OpenedRun:
             return stage.player(policy, config.pool.retries)
 
         self.folder.log(f"started at update {learner.version} of {config.run.updates}")
-        clock = StageClock(state.seconds, state.elapsed, self.begun)
-        buffer = SampleBuffer(config.learner.max_version_lag, Ledger.of(state.ledger), state.samples)
+        clock = StageClock(state.seconds, state.elapsed, self.begun, state.process_seconds)
+
+        def utilised(line: UtilisationLine) -> None:
+            self.folder.append_utilisation(line)
+            self.watcher.utilised(line)
+
+        buffer = SampleBuffer(
+            config.learner.max_version_lag,
+            Ledger.of(state.ledger),
+            state.samples,
+            whole=config.learner.whole_batches,
+        )
         return Training(
             config=config,
             title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
@@ -252,7 +278,15 @@ class OpenedRun:
             clock=clock,
             watcher=self.watcher,
             sinks=open_sinks(config.tracking.sinks, self.folder.path),
-            prove=lambda: prove_parts(config, found.student, acting, self.teacher),
+            prove=lambda: prove_parts(
+                config,
+                found.student,
+                stage.player(acting, config.pool.retries, found.references),
+                found.order.tasks,
+                self.teacher,
+                self.folder.log,
+            ),
+            utilisation=Utilisation(lambda: clock.training, utilised),
             history=list(state.evaluations),
         )
 
@@ -290,4 +324,7 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
         now=now,
         pacer=Pacer(cap) if config.rollout.pacing else None,
+        sample_order=config.rollout.sample_order,
+        anchored=config.learner.kl_weight > 0,
+        shuffled=config.learner.whole_batches,
     )

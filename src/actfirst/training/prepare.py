@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,6 @@ from actfirst.config.load import resolve
 from actfirst.config.sections import StageName
 from actfirst.environments.registry import hosting, kind_of, open_world
 from actfirst.errors import ConfigError, RunFolderError
-from actfirst.evaluate.model import evaluate_model, open_player
 from actfirst.models.folder import find_model
 from actfirst.models.fresh import start_model
 from actfirst.records import Task
@@ -35,14 +34,16 @@ from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore
-from actfirst.runs.files import write_atomically, write_json
+from actfirst.runs.files import read_json_lines, write_atomically, write_json
 from actfirst.runs.lock import RunLock
+from actfirst.runs.preparation import cost_file
 from actfirst.runs.record import Record, parse, read_object
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG, SUMMARY
 from actfirst.training.open import train
+from actfirst.training.playing import engines_of, evaluate_model, in_play, open_player
 from actfirst.training.sft import SftWatcher, fine_tune
-from actfirst.training.teacher_rollouts import TeacherRollouts, cost_of
+from actfirst.training.teacher_rollouts import TeacherRollouts
 from actfirst.training.watch import Watcher
 
 STATE, PAGE = "prepare.json", "prepare.md"
@@ -126,7 +127,7 @@ class _Pipeline:
                 self.watcher.began(name, model)
                 began = time.monotonic()
                 spent = finished.seconds if finished else 0.0
-                gave = _STAGES[name](self, self._config(settings, model), model)
+                gave = _STAGES[name](self, self._config(name, settings, model), model)
                 seconds = round(spent + time.monotonic() - began, 2)
                 finished = StageRecord(
                     name=name, settings=settings, model=str(model), seconds=seconds, gave=dict(gave)
@@ -166,10 +167,11 @@ class _Pipeline:
             return (run / SUMMARY).is_file() and bool(open_run(run).checkpoints())
         return (self.folder / _FILES[stage.name]).is_file()
 
-    def _config(self, settings: Sequence[str], model: Path) -> Config:
+    def _config(self, name: StageName, settings: Sequence[str], model: Path) -> Config:
         """The recipe as a stage uses it. The teacher that a method may ask is what the stage begins with."""
         models = [f"models.student={_quoted(model)}", f"models.teacher={_quoted(model)}"]
-        return resolve(self.recipe, [*self.overrides, *models, *settings])
+        own = self.config.prepare.gigpo_recipe if name == "gigpo" else ""
+        return resolve(own or self.recipe, [*self.overrides, *models, *settings])
 
     def sft(self, config: Config, model: Path) -> Gave:
         run = self.folder / "sft"
@@ -219,12 +221,16 @@ class _Pipeline:
                     count=config.prepare.rollouts,
                     seed=config.run.seed,
                     path=path,
-                    at_once=config.evaluation.batch_tasks,
+                    at_once=in_play(config.evaluation, engines_of(config)),
+                    environment=config.environment.name,
                 )
                 await rollouts.collect(tasks, self.watcher.progress)
 
         asyncio.run(play())
-        return dict(asdict(cost_of(path)))
+        cost = read_object(cost_file(path))
+        scored = sum(bool(line["actions"]) for line in read_json_lines(path))
+        keys = ("candidates", "environment_steps", "seconds")
+        return {**{key: cost.get(key) for key in keys}, "that scored": scored}
 
     def references(self, config: Config, model: Path) -> Gave:
         kind, opener = kind_of(config.environment), partial(open_world, config.environment)
@@ -294,7 +300,7 @@ def _tasks(config: Config, tasks: Sequence[Task]) -> Sequence[Task]:
 
 
 def _any_candidate(path: Path) -> bool:
-    return path.is_file() and cost_of(path).candidates > 0
+    return any(line["actions"] for line in read_json_lines(path))
 
 
 def _quoted(path: Path) -> str:

@@ -1,7 +1,8 @@
 """What is proven before anything is trained: the parts fit together.
 
 By files alone: engines are installed; student and teacher share the tokenizer; limits fit the models. By asking: the
-engine's sampling log-probs are those of its own scoring; the teacher returns one finite log-prob per token. Of a
+engine's sampling log-probs are those of its own scoring; the teacher returns one finite log-prob per token; where fast
+actions advance the environment, the student answers with actions and not with reasoning. Of a
 teacher on servers that somebody else runs, each server is asked: it serves the model and returns the log-probs of
 prompts; sequences of full length fit; its token ids mean what the student's mean; its log-probs are those of the
 model's own distribution, at temperature 1 and with nothing cut off; all servers hold the same weights.
@@ -10,6 +11,7 @@ model's own distribution, at temperature 1 and with nothing cut off; all servers
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +19,26 @@ from typing import TYPE_CHECKING
 from actfirst.config.config import Config
 from actfirst.config.sections import Generation
 from actfirst.engines.base import Engine, Sampling
+from actfirst.engines.open import NoTeacher
 from actfirst.engines.remote import RemoteEngine
 from actfirst.engines.remote.replicas import Replica
-from actfirst.errors import CheckpointError, ConfigError, EngineError, TeacherError
+from actfirst.errors import (
+    CheckpointError,
+    ConfigError,
+    EngineError,
+    EnvironmentFailure,
+    EpisodeError,
+    TaskError,
+    TeacherError,
+)
 from actfirst.methods.acting import Policy
+from actfirst.methods.table import ResponseTiming, method_of
 from actfirst.models.folder import read_config
+from actfirst.policy.chat_template import Ending, opens_reasoning
+from actfirst.policy.parsing import THINK
+from actfirst.records import FastAction, Task, TurnContext
+from actfirst.rollout.play import Player
+from actfirst.seeds import derive_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -34,6 +51,12 @@ _TEXT = (
     "You are in the middle of a room. Looking quickly around you, you see a cabinet 1, a drawer 12 and a café's "
     "fridge.\nYour task is to: put a clean cup on the table.\n\n<action>go to table 1</action>"
 )
+_FAST_ACTIONS = 4
+_REMEDIES = {
+    Ending.OPEN: 'set rollout.generation.fast_reasoning = "closed"',
+    Ending.CLOSED: 'set rollout.generation.fast_reasoning = "prefill"',
+    Ending.PREFILLED: "choose another student, or a method that thinks before it acts (`actfirst methods`)",
+}
 _SPREAD = 200  # ids over the whole vocabulary whose texts are compared
 _IMPOSSIBLE = -1000.0  # no softmax over a vocabulary gives this; servers write it for "cut off"
 _SAME_WEIGHTS = 0.5  # log-prob; two servers in bfloat16 differ by less, two models by far more
@@ -72,7 +95,7 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
 
 
 def check_limits(config: Config, student: Path, teacher: Path | None) -> None:
-    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server."""
+    """Refuse limits that a model's positions cannot hold; `teacher` is None where it is on a server or not asked."""
     for who, path in (("student", student), ("teacher", teacher)):
         if path is None:
             continue
@@ -107,11 +130,64 @@ def _longest(limits: Generation) -> int:
     return limits.prompt_limit + max(limits.response_limit, limits.fast_limit)
 
 
-async def prove_parts(config: Config, student: Path, policy: Policy, teacher: Engine) -> None:
-    """Everything that can be proven only by asking the engines."""
+async def prove_parts(
+    config: Config,
+    student: Path,
+    player: Player,
+    tasks: Sequence[Task],
+    teacher: Engine,
+    log: Callable[[str], None],
+) -> None:
+    """Everything that can be proven only by asking the engines; what is doubtful goes to the log. A teacher that nobody
+    asks has nothing to prove."""
     if isinstance(teacher, RemoteEngine):
         await prove_served(config, student, teacher)
-    await prove_scoring(policy, teacher, config.engine.dtype)
+    await prove_scoring(player.policy, teacher, config.engine.dtype)
+    if method_of(config.rollout.method, config.methods).responses is ResponseTiming.DEFERRED:
+        answers = await try_fast_actions(player, tasks)
+        if doubt := doubt_about(answers, player.policy):
+            log(doubt)
+
+
+async def try_fast_actions(player: Player, tasks: Sequence[Task]) -> list[FastAction]:
+    """A handful of fast actions from the first contexts of tasks, in both modes where there are references.
+
+    They have seeds of their own and leave no trace. A task that cannot begin is passed over: its episode will say why.
+    """
+    answers: list[FastAction] = []
+    for task in tasks[:_FAST_ACTIONS]:
+        seed = derive_seed("proof of fast actions", task.id)
+        try:
+            reference = player.references.get(task)
+            async with player.pool.lease() as environment:
+                instruction, seen = await environment.reset(task)
+            context = TurnContext(instruction, (), seen, 1)
+            answers.append(await player.policy.act_fast(context, seed))
+            if reference is not None:
+                answers.append(await player.policy.act_fast(context, seed, reference.steps[0].observation.text))
+        except (EpisodeError, EnvironmentFailure, TaskError):
+            continue
+        if len(answers) >= _FAST_ACTIONS:
+            break
+    return answers
+
+
+def doubt_about(answers: Sequence[FastAction], policy: Policy) -> str:
+    """What to say of a student few of whose fast actions can be read; ConfigError if it reasons instead."""
+    read = [answer for answer in answers if answer.action]
+    if 2 * len(read) >= len(answers):
+        return ""
+    limits, ending = policy.generation, Ending(policy.generation.fast_reasoning)
+    unread = [answer.text for answer in answers if not answer.action]
+    said = (
+        f"the student was asked for {len(answers)} fast actions, and {len(read)} could be read within "
+        f"rollout.generation.fast_limit = {limits.fast_limit} tokens; one answer began {unread[0][:60]!r}"
+    )
+    reasoning = sum(text.lstrip().startswith(THINK) for text in unread)
+    begun = opens_reasoning(policy.encoder.decode(policy.encoder.encode(_PROBE, ending)))
+    if not read and (begun or 2 * reasoning > len(unread)):
+        raise ConfigError(f"{said}: it reasons where it should act at once; {_REMEDIES[ending]}")
+    return f"{said}; turns without an action are wasted, so look at the student's prompts and chat template"
 
 
 async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:
@@ -125,6 +201,8 @@ async def prove_scoring(policy: Policy, teacher: Engine, dtype: str) -> None:
             f"the engine's sampling log-probs and its scores differ by up to {worst:.3g} "
             f"(allowed: {_TOLERANCE[dtype]:g} in {dtype}); advantages would be wrong"
         )
+    if isinstance(teacher, NoTeacher):
+        return
     scores = await teacher.score(prompt, completion.token_ids)
     if len(scores) != len(completion.token_ids) or not all(map(math.isfinite, scores)):
         raise TeacherError(f"the teacher did not return a finite log-prob per token: {scores!r}")

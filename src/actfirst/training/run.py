@@ -6,7 +6,7 @@ and evaluation becomes a line of the run folder before the loop goes on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -37,6 +37,8 @@ from actfirst.runs.lines import (
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink
 from actfirst.training.clock import StageClock
+from actfirst.training.playing import in_play
+from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
 
 if TYPE_CHECKING:
@@ -62,8 +64,10 @@ class TrainingLearner(Protocol):
     def weights(self) -> Mapping[str, torch.Tensor]: ...
 
     async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
-    ) -> None: ...
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    ) -> None:
+        """Write a checkpoint; of the older ones the newest `keep` stay, and those of the updates in `also`."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -94,6 +98,7 @@ class Training:
     watcher: Watcher
     sinks: Sequence[Sink]
     prove: Callable[[], Awaitable[None]]
+    utilisation: Utilisation
     history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
 
@@ -117,6 +122,7 @@ class Training:
     async def begin(self) -> None:
         """Prove that the parts fit together, then measure where the student (and the teacher) stands."""
         self.watcher.started(self.title, self.updates, self.learner.version, self)
+        self.utilisation.start()
         with self.clock.stage("start-up"):
             await self.prove()
         settings = self.config.evaluation
@@ -178,9 +184,10 @@ class Training:
 
     async def checkpoint_if_due(self) -> None:
         settings, version = self.config.checkpoint, self.learner.version
-        if version % settings.every == 0 or version == self.updates:
+        kept = {*settings.keep_at, *self._best()}
+        if version % settings.every == 0 or version == self.updates or version in kept:
             with self.clock.stage("checkpoint"):
-                await self.learner.save(self.buffer.samples, self.state().to_json(), settings.keep)
+                await self.learner.save(self.buffer.samples, self.state().to_json(), settings.keep, kept)
             self.folder.log(f"checkpoint of update {version}")
 
     def state(self) -> TrainerState:
@@ -193,6 +200,7 @@ class Training:
             offsets=self.folder.offsets(),
             seconds=self.clock.seconds,
             elapsed=self.clock.elapsed,
+            process_seconds=self.clock.process,
             evaluations=tuple(self.history),
         )
 
@@ -214,6 +222,7 @@ class Training:
                 teacher=teacher[-1].success_rate if teacher else None,
             ),
             training_seconds=self.clock.training,
+            process_seconds=self.clock.process,
             seconds_by_stage=self.clock.seconds,
             ledger=self.buffer.ledger.counts(len(self.buffer)),
             rollout_batches=self.rollouts.delivered,
@@ -221,6 +230,7 @@ class Training:
         )
 
     async def close(self) -> None:
+        self.utilisation.close()
         self.watcher.close()
         try:
             await self.rollouts.close()
@@ -235,6 +245,13 @@ class Training:
         for sink in self.sinks:
             sink.log(self.learner.version, numbers)
 
+    def _best(self) -> set[int]:
+        """The update with the student's best evaluation, the first of equal ones."""
+        student = [point for point in self.history if point.who == "student"]
+        if not student or not self.config.checkpoint.keep_best:
+            return set()
+        return {max(student, key=lambda point: (point.success_rate, -point.update)).update}
+
     def _evaluated(self, who: Who) -> bool:
         return any(point.who == who for point in self.history)
 
@@ -244,7 +261,9 @@ class Training:
         with self.clock.stage("rollout"):
             await self.rollouts.settle()  # so that no rollout hides in the time of an evaluation
         tasks, seeds = self.evaluations.tasks, self.config.evaluation.seeds
-        at_once = self.config.evaluation.batch_tasks
+        runtime = self.config.runtime
+        engines = runtime.rollout_engines if who == "student" else runtime.teacher_replicas
+        at_once = in_play(self.config.evaluation, engines)
         done = count(1)
 
         def played(episode: Episode, seed: int) -> None:

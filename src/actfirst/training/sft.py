@@ -8,7 +8,7 @@ made again when a run is resumed, and must be the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import RunFolderError
 from actfirst.learning.sft import as_samples, batch_at, digest, rate_at
 from actfirst.models.folder import quiet_libraries, resolve_model
@@ -61,7 +62,7 @@ class SftLearner(Protocol):
     async def measure(self, samples: Sequence[TurnSample]) -> float: ...
 
     async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
     ) -> None: ...
 
     async def close(self) -> None: ...
@@ -92,6 +93,12 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
     quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
+    # What a method of rewards does to its batches is none of fine-tuning's business.
+    plain = LearnerSection()
+    only = {
+        name: getattr(plain, name) for name in ("whole_batches", "aggregation", "kl_weight", "entropy_weight")
+    }
+    config = config.model_copy(update={"learner": config.learner.model_copy(update=only)})
     examples = read_examples(config, open_encoder(student), watcher.reading)
     async with AsyncExitStack() as opened:
         begin = RunFolder.open if resume else RunFolder.create
@@ -221,11 +228,11 @@ class _Run:
                 elapsed=self.clock.elapsed,
                 evaluations=tuple(self.evaluations),
             )
-            await self.learner.save((), state.to_json(), self.config.checkpoint.keep)
+            await self.learner.save((), state.to_json(), self.config.checkpoint.keep, frozenset())
         self.folder.log(f"checkpoint of step {self.learner.version}")
 
     async def _evaluate(self) -> None:
-        from actfirst.evaluate.model import evaluate_model
+        from actfirst.training.playing import evaluate_model
 
         model = open_run(self.folder.path).checkpoints()[-1].model
         with self.clock.stage(EVALUATION):

@@ -2,23 +2,23 @@
 
 Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
 (`references/build/demonstrations.py`): it can be imported into any store of the same world, and a killed collection
-goes on where it stopped; rollouts whose environment failed are played again. Actions and responses of a rollout that
-scored nothing are not kept. What the collection cost stands beside the file.
+goes on where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing
+are not kept.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.errors import EnvironmentFailure, ReferenceStoreError, WorkerLost
 from actfirst.evaluate.protocol import evaluate
 from actfirst.records import Episode, Task, Turn
 from actfirst.rollout.play import Player
-from actfirst.runs import files
-from actfirst.runs.record import read_object
+from actfirst.runs import files, preparation
+from actfirst.runs.preparation import Preparation
 from actfirst.seeds import derive_seed
 
 _INFRASTRUCTURE = (EnvironmentFailure.__name__, WorkerLost.__name__)  # how errors of no task's own fault begin
@@ -34,30 +34,42 @@ class TeacherRollouts:
     seed: int
     path: Path
     at_once: int
+    environment: str = ""
 
     async def collect(
         self, tasks: Sequence[Task], on_rollout: Callable[[int, int], None] = lambda done, of: None
     ) -> None:
-        """Play what the file does not hold yet."""
+        """Play what the file does not hold yet. What that cost is added up in a file beside it."""
+        begun, collected = time.monotonic(), list[int]()  # the steps of each rollout
         played = self._played()
-        begun, before = time.monotonic(), cost_of(self.path).seconds
         total = self.count * len(tasks)
         done = sum((task.id, number) in played for task in tasks for number in range(self.count))
-        for number in range(self.count):
-            missing = [task for task in tasks if (task.id, number) not in played]
-            seed = derive_seed(self.seed, "reference rollout", number)
+        try:
+            for number in range(self.count):
+                missing = [task for task in tasks if (task.id, number) not in played]
+                seed = derive_seed(self.seed, "reference rollout", number)
 
-            def keep(episode: Episode, _: int, number: int = number) -> None:
-                nonlocal done
-                self._append(number, episode)
-                # At every rollout, so that a kill loses the time of one at most.
-                files.write_json(cost_file(self.path), {"seconds": before + time.monotonic() - begun})
-                done += 1
-                on_rollout(done, total)
+                def keep(episode: Episode, _: int, number: int = number) -> None:
+                    self._append(number, episode)
+                    collected.append(len(episode.turns))
+                    on_rollout(done + len(collected), total)
 
-            if missing:
-                await evaluate(self.player, missing, [seed], self.at_once, keep)
-        files.write_json(cost_file(self.path), asdict(cost_of(self.path)))
+                if missing:
+                    await evaluate(self.player, missing, [seed], self.at_once, keep)
+        finally:  # also of a collection that is interrupted
+            if collected:
+                self._add_cost(time.monotonic() - begun, collected)
+
+    def _add_cost(self, seconds: float, collected: Sequence[int]) -> None:
+        cost = Preparation(
+            environment=self.environment,
+            stage="candidates",
+            model=self.model,
+            seconds=round(seconds, 2),
+            environment_steps=sum(collected),
+            candidates=len(collected),
+        )
+        preparation.add(self.path, cost)
 
     def _played(self) -> set[tuple[str, int]]:
         with files.writing(self.path):
@@ -83,7 +95,6 @@ class TeacherRollouts:
             "model": self.model,
             "score": score,
             "error": episode.error,
-            "steps": len(episode.turns),
             "actions": [turn.action for turn in episode.turns] if score > 0 else [],
             "responses": [_own_words(turn) for turn in episode.turns] if score > 0 else [],
         }
@@ -94,30 +105,3 @@ def _own_words(turn: Turn) -> str | None:
     """The response that chose the action; None where something was inserted into it, or its end was cut."""
     response = turn.response
     return None if response is None or response.requests > 1 or response.truncated else response.text
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a collection of rollouts took (paper, Table "Offline preparation costs"): all sessions together."""
-
-    seconds: float
-    rollouts: int
-    environment_steps: int
-    candidates: int
-
-
-def cost_file(rollouts: Path) -> Path:
-    """Where the cost of a file of rollouts stands."""
-    return rollouts.with_name(f"{rollouts.name}.cost.json")
-
-
-def cost_of(rollouts: Path) -> Cost:
-    """The cost of a collection, finished or not. A candidate is a rollout that scored."""
-    lines = list(files.read_json_lines(rollouts))
-    stored = read_object(cost_file(rollouts)) if cost_file(rollouts).is_file() else {}
-    return Cost(
-        seconds=float(stored.get("seconds", 0.0)),
-        rollouts=len(lines),
-        environment_steps=sum(int(str(line.get("steps", 0))) for line in lines),
-        candidates=sum(bool(line["actions"]) for line in lines),
-    )

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from actfirst.records import EngineStats, Episode
 from actfirst.runs.lines import BatchLine, EvaluationLine, Summary, UpdateLine, Who
+from actfirst.runs.utilisation import UtilisationLine
 
 
 class EngineView(Protocol):
@@ -32,6 +33,9 @@ class Watcher:
     def evaluating(self, who: Who, done: int, of: int) -> None: ...
 
     def evaluated(self, line: EvaluationLine) -> None: ...
+
+    def utilised(self, line: UtilisationLine) -> None:
+        """Called by a thread of its own."""
 
     def finished(self, summary: Summary) -> None: ...
 

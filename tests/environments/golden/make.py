@@ -102,7 +102,7 @@ def altered(file: GameFile, start_at_receptacle: bool) -> GameFile:
     text = text.replace("  (:init\n", "  (:init\n" + "".join(f"    {fact}\n" for fact in extra), 1)
     if start_at_receptacle:
         text = re.sub(r"\(atLocation agent1 \S+\)", f"(atLocation agent1 {here})", text, count=1)
-    return GameFile(file.pddl_domain, file.grammar, text, file.walkthrough)
+    return GameFile(file.pddl_domain, file.grammar, text, walkthrough=file.walkthrough)
 
 
 def choose(rng: random.Random, admissible: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,7 @@ class ScienceContract(EnvironmentContract):
     sample = 1
     turns = 3
     looks = ("look around", "inventory")
+    unlisted = "examine agent"
 
     def choices(self, seen: Observation) -> Sequence[str]:
         """No answers: a wrong one ends the task."""
@@ -100,14 +102,87 @@ def test_easy_has_25_templates_and_two_more_where_there_are_wires(
     assert ("connect OBJ to OBJ" in seen.templates) is (count == 27)
 
 
-def test_an_action_that_is_not_admissible_is_not_executed(
+@pytest.mark.parametrize(
+    ("place", "action", "answer"),
+    [
+        ("art studio", "take jug", "You move the jug to the inventory."),
+        ("kitchen", "turn on sink", "The sink is now activated."),
+        ("kitchen", "go through door to hallway", "You move through the door to the hallway."),
+    ],
+)
+def test_what_the_simulator_understands_is_carried_out_listed_or_not(
+    world: ScienceworldWorld, environment: ScienceworldPlayer, place: str, action: str, answer: str
+) -> None:
+    """Paper, "Transition Consistency Checks": the valid list validates guided proposals. It is no gate."""
+    environment.reset(first(world, "boil"))
+    before = environment.step(f"teleport to {place}")
+    assert not RULE.valid(action, before)
+    after = environment.step(action)
+    assert after.text == answer
+    assert after.admissible != before.admissible
+    environment.reset(first(world, "boil"))
+    environment.step(f"teleport to {place}")
+    assert environment.step(action) == after
+
+
+def ask(environment: ScienceworldPlayer, task: Task) -> Observation:
+    """Which of the five seeds in the jar is to be moved?"""
+    environment.reset(task)
+    for action in ("go to kitchen", "pick up seed jar", "teleport to greenhouse"):
+        environment.step(action)
+    return environment.step("move apple seed in seed jar to flower pot 2")
+
+
+def test_an_ambiguous_action_is_asked_back_and_answered_by_number(
     world: ScienceworldWorld, environment: ScienceworldPlayer
 ) -> None:
-    """The simulator would understand `examine kitchen`; it is not on its list, so it is refused like nonsense."""
+    task = first(world, "grow-plant")
+    asked = ask(environment, task)
+    assert asked.text.startswith("Ambiguous request: Please enter the number")
+    assert asked.text.count("move apple seed (in seed jar") == 5
+    assert asked.admissible == ("0", "1", "2", "3", "4")
+    assert RULE.valid("0", asked)
+    assert not RULE.valid("look around", asked)
+    answered = environment.step("0")
+    assert answered.text == "You move the apple seed to the flower pot 2."
+    assert len(answered.admissible) > 500
+    assert ask(environment, task) == asked
+    assert environment.step("0") == answered
+
+
+def test_anything_but_a_number_cancels_a_question(
+    world: ScienceworldWorld, environment: ScienceworldPlayer
+) -> None:
+    ask(environment, first(world, "grow-plant"))
+    cancelled = environment.step("look around")
+    assert cancelled.text.startswith("Unknown action.")
+    assert len(cancelled.admissible) > 500
+    assert environment.step("0").text == UNKNOWN
+
+
+@pytest.fixture
+def gated(running: None) -> Iterator[ScienceworldPlayer]:
+    environment = ScienceworldWorld(gate="valid list").open()
+    yield environment
+    environment.close()
+
+
+@pytest.mark.parametrize("action", ["juggle", "", "0"])
+def test_what_is_not_understood_changes_nothing(
+    world: ScienceworldWorld, environment: ScienceworldPlayer, action: str
+) -> None:
     _, before = environment.reset(first(world, "boil"))
+    assert environment.step(action) == replace(before, text=UNKNOWN)
+
+
+def test_behind_the_gate_an_action_that_is_not_admissible_is_not_executed(
+    world: ScienceworldWorld, gated: ScienceworldPlayer
+) -> None:
+    """The simulator would understand `examine kitchen`; it is not on its list, so it is refused like nonsense."""
+    _, before = gated.reset(first(world, "boil"))
     for action in ("examine kitchen", "juggle", "", "0"):
         assert not RULE.valid(action, before)
-        after = environment.step(action)
+        after = gated.step(action)
         assert after.text == UNKNOWN
         assert (after.admissible, after.objects, after.score) == (
             before.admissible,
@@ -116,7 +191,7 @@ def test_an_action_that_is_not_admissible_is_not_executed(
         )
 
 
-def test_refused_actions_have_no_effect_on_chance(
+def test_actions_that_are_not_understood_have_no_effect_on_chance(
     world: ScienceworldWorld, environment: ScienceworldPlayer
 ) -> None:
     task = first(world, "find-plant")
@@ -140,13 +215,24 @@ def test_the_spelling_of_the_prompt_does_what_the_listed_command_does(
     )
 
 
-def test_a_question_of_the_simulator_is_answered_and_never_shown(simulator: Simulator) -> None:
-    simulator.load("grow-plant", 0, 1)
-    for command in ("go to kitchen", "pick up seed jar", "teleport to greenhouse"):
-        simulator.step(command, 2)
-    said = simulator.step("move apple seed in seed jar to flower pot 2", 3)  # there are five in the jar
-    assert said == "You move the apple seed to the flower pot 2."
-    assert simulator.step("look around", 4).startswith("This room is called the greenhouse.")
+def test_behind_the_gate_a_question_is_answered_and_never_shown(
+    world: ScienceworldWorld, gated: ScienceworldPlayer
+) -> None:
+    gated.reset(first(world, "grow-plant"))
+    seen = gated.step("go to kitchen")
+    gated.step(next(a for a in seen.admissible if a.startswith("pick up ") and "seed jar" in a))
+    seen = gated.step("teleport to greenhouse")
+    moves = (a for a in seen.admissible if a.startswith("move apple seed ") and a.endswith("to flower pot 2"))
+    said = gated.step(next(moves))  # there are five seeds in the jar
+    assert said.text == "You move the apple seed to the flower pot 2."
+    assert gated.step("look around").text.startswith("This room is called the greenhouse.")
+
+
+def test_references_of_the_gate_are_told_from_those_without() -> None:
+    """Behind the gate questions are answered, so not every reference of one replays in the other."""
+    open_one = ScienceworldWorld().fingerprint
+    assert open_one != ScienceworldWorld(gate="valid list").fingerprint
+    assert ScienceworldWorld(gate="valid list").fingerprint == "scienceworld-1.2.3-easy-1-s0"
 
 
 def test_the_score_is_the_best_so_far_and_full_score_is_success(

@@ -11,7 +11,7 @@ from typing import Any
 from actfirst.environments.webshop.goals import Goal
 from actfirst.environments.webshop.products import Product, read_product
 from actfirst.environments.webshop.session import Session, Shop
-from actfirst.environments.webshop.shelf import MemoryShelf
+from actfirst.environments.webshop.shelf import memory_shelf
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -69,4 +69,4 @@ def session(
     sold = products or (product(),)
     find = search or (lambda query: [one.asin for one in sold])
     prices = {one.asin: one.pricing[0] for one in sold}
-    return Session(Shop(MemoryShelf(sold), prices.__getitem__, find, words), wanted or goal(), "7")
+    return Session(Shop(memory_shelf(sold), prices.__getitem__, find, words), wanted or goal(), "7")

@@ -62,9 +62,9 @@ class TestSameShop:
             assert stored.search(query) == in_memory.search(query)
 
     def test_labels(self, stored: Catalogue, in_memory: Catalogue) -> None:
-        assert stored.shelf.of_category("home") == in_memory.shelf.of_category("home") != []
-        assert stored.shelf.of_query("mugs") == in_memory.shelf.of_query("mugs") != []
-        assert stored.shelf.of_query("no such query") == []
+        assert stored.shelf.categories.positions("home") == in_memory.shelf.categories.positions("home") != []
+        assert stored.shelf.queries.positions("mugs") == in_memory.shelf.queries.positions("mugs") != []
+        assert stored.shelf.queries.positions("no such query") == []
 
     def test_goals(self, stored: Catalogue, in_memory: Catalogue) -> None:
         assert list(stored.goals("human")) == list(in_memory.goals("human"))

@@ -11,7 +11,7 @@ from actfirst.environments.webshop.goals import Goal
 from actfirst.environments.webshop.oracle import best_purchase, oracle_candidates
 from actfirst.environments.webshop.reward import reward, type_factor
 from actfirst.environments.webshop.session import Shop
-from actfirst.environments.webshop.shelf import MemoryShelf
+from actfirst.environments.webshop.shelf import memory_shelf
 from actfirst.environments.webshop.world import WebshopWorld, open_webshop
 from actfirst.references.build.replay import replay
 from tests.environments.webshop.published import ABSENT, present, published
@@ -22,7 +22,7 @@ SAMPLE = open_webshop(nouns="simple")
 
 
 def shop() -> Shop:
-    return Shop(MemoryShelf([product()]), lambda asin: 9.5, lambda query: ["B1"], words)
+    return Shop(memory_shelf([product()]), lambda asin: 9.5, lambda query: ["B1"], words)
 
 
 def best_score(world: WebshopWorld, number: int) -> float:

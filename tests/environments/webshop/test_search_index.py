@@ -10,15 +10,15 @@ import pytest
 
 from actfirst.environments.webshop.catalogue import sample_catalogue
 from actfirst.environments.webshop.search import builder as builder_module
-from actfirst.environments.webshop.search.bm25 import (
+from actfirst.environments.webshop.search.builder import IndexBuilder
+from actfirst.environments.webshop.search.index import (
+    SearchIndex,
     decode_length,
     encode_length,
     inverse_document_frequency,
     inverse_norms,
     term_scores,
 )
-from actfirst.environments.webshop.search.builder import IndexBuilder
-from actfirst.environments.webshop.search.index import SearchIndex
 from tests.environments.webshop.shop import golden
 
 

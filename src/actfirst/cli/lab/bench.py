@@ -15,6 +15,7 @@ from actfirst.cli.console import print_note, print_records, read_counts
 from actfirst.cli.lab import bench_envs, bench_speed
 from actfirst.cli.options import Model, Overrides
 from actfirst.cli.progress import progress
+from actfirst.methods.strategies import Strategy
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -66,7 +67,8 @@ def rollout(
     actfirst bench rollout --optimised --scale paper --contexts 16 --caps 16,256 --horizons 30
     actfirst bench rollout --simulated --scale paper
 
-    Prefix caching is off, as in the paper, unless you switch it on. Beside each speedup stand its limits, estimated
+    Prefix caching is off, as in the paper, unless you switch it on; --scale paper also takes the paper's share of GPU
+    memory (0.85) and tokens per step (16,384). Beside each speedup stand its limits, estimated
     from single requests and timed on this engine. A stopped measurement is continued by repeating the command.
     """
     from dataclasses import replace
@@ -74,7 +76,7 @@ def rollout(
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.rollout.experiment import measure, simulate
-    from actfirst.lab.rollout.settings import SCALES
+    from actfirst.lab.rollout.settings import SCALES, engine_of
     from actfirst.lab.rollout.simulated import LatencyModel
     from actfirst.models.folder import find_model
 
@@ -97,8 +99,7 @@ def rollout(
         with progress("points") as told:
             simulate(stated, prompt_tokens, settings.one_batch(), path, told)
     else:
-        engine = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
-        config = resolve(recipe, [*engine, *(overrides or [])])
+        config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
         student = model or config.models.student
         with progress("points") as told:
             measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
@@ -119,6 +120,9 @@ def quality(
     ] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Training tasks, drawn by task type; 0 for all.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all strategies.")] = 42,
+    act: Annotated[
+        list[Strategy] | None, typer.Option(help="A strategy; repeat it for several. Default: all three.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="The result file. Default: runs/bench/quality-RECIPE.json.")
     ] = None,
@@ -128,6 +132,7 @@ def quality(
     \b
     actfirst bench quality pocket:student
     actfirst bench quality runs/vanilla --tasks 0
+    actfirst bench quality MODEL --recipe alfworld-small --tasks 20 --act guided
     actfirst bench quality runs/vanilla/checkpoints/step-000030/model --recipe pocket
     """
     from actfirst.config.load import resolve
@@ -149,12 +154,32 @@ def quality(
             resolve(used, settings),
             used,
             frozen,
-            Workload(tasks, seed),
+            Workload(tasks, seed, tuple(act or Strategy)),
             path,
             lambda what, done, of: told(done, of, what),
         )
     _show_quality(path)
     print_note(f"result: {path}")
+
+
+def gigpo(
+    file: Annotated[Path, typer.Argument(help="Cases with known advantages, as JSON.")],
+) -> None:
+    """Compare group-relative advantages with known ones; fails where they differ by more than 1e-5.
+
+    A case is steps with task, trajectory, observation, reward and episode_reward; the constants gamma, mode,
+    similarity, step_weight and epsilon; and what is expected: returns, groups, episode_over_steps,
+    episode_over_trajectories, step and advantage_over_steps.
+    """
+    from actfirst.lab.bench_gigpo import TOLERANCE, compare_file
+
+    found = compare_file(file)
+    print_records(
+        {"value": name, "largest difference": f"{value:.2g}"} for name, value in found.largest.items()
+    )
+    print_note(f"{found.cases} cases, {found.steps} steps; largest difference {found.worst:.2g}")
+    if found.worst > TOLERANCE:
+        raise typer.Exit(1)
 
 
 def _show_rollout(path: Path) -> None:
@@ -182,24 +207,46 @@ def _show_rollout(path: Path) -> None:
 
 def _show_quality(path: Path) -> None:
     from actfirst.lab.results import read_quality
-    from actfirst.methods.strategies import Strategy
 
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1f}"
+
+    rows = read_quality(path).rows
     print_records(
         {
             "checkpoint": row.checkpoint,
             "strategy": Strategy(row.strategy).label,
-            "repeat (%)": "–" if row.repeat is None else f"{row.repeat:.1f}",
+            "repeat (%)": shown(row.repeat),
             "successes per 100": f"{row.per_100:.2f}",
             "turns": f"{row.turns:.2f}",
             "SR (%)": f"{row.success:.1f}",
             "valid (%)": f"{row.valid:.1f}",
+            "parsed (%)": shown(row.parsed),
+            "tokens per fast action": shown(row.fast_tokens),
+            "first action aligned (%)": shown(row.first_action),
+            "fully aligned (%)": shown(row.full_trajectory),
         }
-        for row in read_quality(path).rows
+        for row in rows
     )
+    modes = [
+        {
+            "checkpoint": row.checkpoint,
+            "strategy": Strategy(row.strategy).label,
+            "mode of fast actions": mode.replace("_", " "),
+            "fast actions": f"{fast.asked:,}",
+            "parsed (%)": f"{fast.parsed:.1f}",
+            "tokens each": f"{fast.tokens:.1f}",
+        }
+        for row in rows
+        for mode, fast in row.modes.items()
+    ]
+    if modes:
+        print_records(modes)
 
 
 app.command("rollout")(rollout)
 app.command("quality")(quality)
+app.command("gigpo")(gigpo)
 app.command("envs")(bench_envs.envs)
 app.command("sync")(bench_speed.sync)
 app.command("rollout-options")(bench_speed.rollout_options)

@@ -11,10 +11,12 @@ import typer
 from actfirst.cli.console import print_note, print_records, write_result
 from actfirst.cli.options import Model, ResultFile, Threads
 from actfirst.cli.progress import progress
+from actfirst.lab.spread import Spread
 
 if TYPE_CHECKING:
     from actfirst.lab.speed.options import Row
     from actfirst.lab.speed.scale import Growth
+    from actfirst.lab.speed.swaps import SwapTiming
     from actfirst.lab.speed.sync import SyncTiming
     from actfirst.lab.speed.update import Comparison
 
@@ -146,9 +148,14 @@ def sync(
     runtime: Annotated[list[RuntimeKind] | None, typer.Option(help="May be repeated. Default: local.")] = None,
     sizes: Annotated[int, typer.Option(min=2, max=4, help="How many model sizes, from the smallest.")] = 3,
     repeats: Annotated[int, typer.Option(min=1, help="Updates that are timed at each size.")] = 5,
+    under_way: Annotated[
+        int, typer.Option(min=0, help="Also time swaps while so many full responses are under way; 0: do not.")
+    ] = 16,
     out: Annotated[Path, typer.Option("--out", help="The result file.")] = Path("runs/bench/sync.json"),
 ) -> None:
     """Time weight synchronisation for random models of growing size, and check that the new weights are in use.
+
+    Then time what each `engine.swap` costs while the recipe's student generates full responses.
 
     \b
     actfirst bench sync
@@ -159,6 +166,7 @@ def sync(
     from tempfile import TemporaryDirectory
 
     from actfirst.config.load import resolve
+    from actfirst.lab.speed import swaps
     from actfirst.lab.speed.sync import SIZES, growth, measure, to_json
     from actfirst.lab.stored import store
 
@@ -180,8 +188,30 @@ def sync(
     _show_sync(timings)
     for note in notes:
         print(note)
-    store(out, "bench-sync", {"timings": to_json(timings)})
+    swapped: list[SwapTiming] = []
+    for kind in (engine or [EngineKind.EMBEDDED]) if under_way else []:
+        config = resolve("pocket", [*(overrides or []), f"engine.kind={kind}"])
+        with progress("rounds") as told:
+            found_swaps = swaps.measure(config, under_way, repeats, told)
+        _show_swaps(found_swaps, under_way)
+        swapped += found_swaps
+    store(out, "bench-sync", {"timings": to_json(timings), "swaps": swaps.to_json(swapped)})
     print_note(f"result: {out}")
+
+
+def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
+    print(f"New weights while {under_way} full responses are under way, median (least-most):")
+    print_records(
+        {
+            "engine": one.engine,
+            "swap": one.swap,
+            "ms to the next fast token": Spread.of([1e3 * s for s in one.held]).text(0),
+            "times sooner": one.saved(found[0]).text(1),
+            "ms to the swap": Spread.of([1e3 * s for s in one.swapped]).text(0),
+            "ms to the end of the responses": Spread.of([1e3 * s for s in one.ended]).text(0),
+        }
+        for one in found
+    )
 
 
 def _show_options(rows: list[Row]) -> None:

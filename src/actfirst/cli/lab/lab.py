@@ -27,6 +27,9 @@ def lab(
         int, typer.Option(min=0, help="Tasks of the measurement of rollout quality; 0 for all.")
     ] = 100,
     scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = "laptop",
+    curve_seeds: Annotated[
+        int, typer.Option(min=1, max=3, help="Evaluation seeds of checkpoints on the way; the last has three.")
+    ] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", help="Where everything goes. Default: runs/lab-RECIPE.")
     ] = None,
@@ -55,6 +58,7 @@ def lab(
         out=out or Path("runs") / f"lab-{short_name(recipe)}",
         quality_tasks=quality_tasks,
         scale=scale,
+        curve_seeds=curve_seeds,
     )
     try:
         failures = run_lab(plan, _say)

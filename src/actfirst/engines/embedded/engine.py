@@ -9,21 +9,21 @@ from typing import Any
 
 import torch
 
-from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded.kv_cache import KVCache
 from actfirst.engines.embedded.model import Model
 from actfirst.engines.embedded.prefix_cache import PrefixCache, block_keys
 from actfirst.engines.embedded.runner import Runner
-from actfirst.engines.embedded.scheduler import Scheduler
+from actfirst.engines.embedded.scheduler import Places, Scheduler
 from actfirst.engines.embedded.sequence import Generation, Scoring, Sequence, Stopping, Uniforms
+from actfirst.engines.embedded.versions import Versions
 from actfirst.engines.embedded.weights import PackedWeights
-from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine
-from actfirst.engines.stepping import SteppingLoop
+from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine, of_student
+from actfirst.engines.stepping import Counters, SteppingLoop
 from actfirst.errors import EngineError
 from actfirst.models.files import ModelFiles, read_files, read_weights
 from actfirst.models.folder import read_config
-from actfirst.models.shapes import ModelShape
+from actfirst.models.shapes import ARCHITECTURES, ModelShape
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -37,10 +37,10 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         self._stopping = Stopping(files.eos_ids, files.tokens)
         self._caching = settings.prefix_caching
         with torch.inference_mode():
-            self._runner = _build(shape, self._stopping, settings)
-            self._runner.install(weights)
+            self._versions = _build(shape, self._stopping, settings)
+            self._versions.install(weights, 0)
         loop = SteppingLoop(
-            self._runner,
+            self._versions,
             name="embedded-engine",
             threads=settings.threads or torch.get_num_threads(),
             within=torch.inference_mode(),
@@ -55,7 +55,7 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
 
     def memory(self) -> int:
         """Bytes that weights, the slots of sequences and the prefix cache hold now."""
-        return self._runner.memory()
+        return self._versions.memory()
 
     def _generating(self, prompt: IdArray, sampling: Sampling, priority: Priority) -> Generation:
         if sampling.stop and self._stopping.tokens is None:
@@ -90,40 +90,44 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         return block_keys(prompt) if self._caching else ()
 
 
-def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Runner:
+def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Versions:
     """All parts but the thread, with memory for the weights but nothing in it."""
-    # What only a student's section says is at its default for a teacher.
-    student = settings if isinstance(settings, EngineSection) else EngineSection()
-    dtype = DTYPES[settings.dtype]
-    cache = KVCache(shape, dtype, max_slots=settings.max_concurrency, max_length=shape.max_positions)
-    prefix = PrefixCache(cache, student.prefix_cache_tokens) if settings.prefix_caching else None
-    scheduler = Scheduler(
-        cache,
-        prefix,
-        max_concurrency=settings.max_concurrency,
-        max_prefill_tokens=settings.max_prefill_tokens,
-        preempt=student.preempt,
-    )
-    return Runner(Model(PackedWeights(shape, dtype), cache), scheduler, prefix, stopping)
+    student, dtype = of_student(settings), DTYPES[settings.dtype]
+
+    def make(counters: Counters, places: Places) -> Runner:
+        cache = KVCache(shape, dtype, max_slots=settings.max_concurrency, max_length=shape.max_positions)
+        prefix = PrefixCache(cache, student.prefix_cache_tokens) if settings.prefix_caching else None
+        scheduler = Scheduler(
+            cache,
+            prefix,
+            places,
+            max_prefill_tokens=settings.max_prefill_tokens,
+            priority=student.priority,
+            preempt=student.preempt,
+        )
+        return Runner(Model(PackedWeights(shape, dtype), cache), scheduler, prefix, stopping, counters)
+
+    return Versions(make, settings.max_concurrency, student.swap)
 
 
 def refuse_unsupported(config: Mapping[str, Any]) -> None:
     """Raise EngineError for a config.json of a model that this engine cannot run."""
     kind = config.get("model_type")
-    if kind not in ("qwen3", "llama"):
-        raise EngineError(f"the embedded engine runs qwen3 and llama models, not {kind!r}; choose one of those")
+    if kind not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise EngineError(f"the embedded engine runs {known} models, not {kind!r}; choose one of those")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     problems = {
         f"rope type {rope_type!r}": rope_type != "default",
         f"activation {config.get('hidden_act')!r}": config.get("hidden_act", "silu") != "silu",
-        "attention biases": bool(config.get("attention_bias")),
+        "attention biases": bool(config.get("attention_bias")) and kind != "qwen2",
         "MLP biases": bool(config.get("mlp_bias")),
         "sliding-window attention": bool(config.get("use_sliding_window")),
     }
     for problem, present in problems.items():
         if present:
             raise EngineError(
-                f"the embedded engine does not support {problem}; it runs plain qwen3 and llama models: default "
-                "rope, silu, no biases, full attention"
+                f"the embedded engine does not support {problem}; it runs plain {', '.join(ARCHITECTURES)} models: "
+                "default rope, silu, full attention, and no biases but those of qwen2"
             )

@@ -8,6 +8,8 @@ Memory follows use: slots and length grow when a step needs more, and never shri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from actfirst.models.shapes import ModelShape
@@ -62,10 +64,13 @@ class KVCache:
         self.key_start = torch.arange(rows * head_dim).view(rows, head_dim) * self.length
         self.places = torch.arange(self.length)
 
-    def clear(self) -> None:
-        """Forget everything: weights that gave nan must not leave it behind in places that are masked."""
-        self.keys.zero_()
-        self.values.zero_()
+    def clear(self, kept: Sequence[int]) -> None:
+        """Forget all but the first `kept[i]` positions of slot i: weights that gave nan must not leave it behind in
+        places that are masked."""
+        for slot in range(self.slots):
+            rows, length = self.rows(slot), kept[slot] if slot < len(kept) else 0
+            self.keys[:, rows, :, length:].zero_()
+            self.values[:, rows, length:].zero_()
 
     def rows(self, slot: int) -> slice:
         return slice(slot * self.config.kv_heads, (slot + 1) * self.config.kv_heads)

@@ -144,7 +144,9 @@ class Model:
         x = F.embedding(tokens_T, w.embed_VH)
         last = len(w.layers) - 1
         for i, layer in enumerate(w.layers):
-            qkv = torch.mm(self._norm(x, self._hidden_eps), layer.qkv)
+            normed = self._norm(x, self._hidden_eps)
+            bias = layer.qkv_bias
+            qkv = torch.mm(normed, layer.qkv) if bias is None else torch.addmm(bias, normed, layer.qkv)
             attended = self._attention(i, qkv, layer.qk_scale, rope, decode, spans, wanted_only=i == last)
             if i == last and wanted is not None:  # nothing reads the other rows any more
                 x, attended = x[wanted], attended[wanted]

@@ -29,26 +29,33 @@ SCORE_ELEMENTS = 2**23  # logits of this many elements are held at once when sco
 
 
 class Runner:
-    """A `Stepper` over a model and a scheduler."""
+    """Steps with one set of weights: a model, the requests that run on it, and what they have computed."""
 
     def __init__(
-        self, model: Model, scheduler: Scheduler, prefix: PrefixCache | None, stopping: Stopping
+        self,
+        model: Model,
+        scheduler: Scheduler,
+        prefix: PrefixCache | None,
+        stopping: Stopping,
+        counters: Counters,
     ) -> None:
         self._model = model
         self.scheduler = scheduler
         self._prefix = prefix
         self._stopping = stopping
-        self.counters = Counters()
+        self.counters = counters
         # Of the decoding sequences, valid as long as neither they nor their slots change.
         self._changes = -1
         self._decode: DecodeBatch | None = None
         self._sampler = Sampler(())
         self._last_tokens = torch.empty(0, dtype=torch.int64)
 
-    def install(self, weights: Mapping[str, Tensor]) -> None:
-        """Take new weights, which must fit; nothing may be running. What the old ones computed is forgotten."""
+    def install(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Take new weights, which must fit. What runs goes on with them and with the keys and values that it has; all
+        else that the old ones computed is forgotten."""
         self._model.weights.install(weights)
-        self._model.cache.clear()
+        self.scheduler.version = version
+        self._model.cache.clear([sequence.stored for sequence in self.scheduler.running])
         if self._prefix is not None:
             self._prefix.clear()
 
@@ -57,38 +64,13 @@ class Runner:
         held += self._prefix.tensors() if self._prefix is not None else []
         return sum(tensor.nbytes for tensor in held)
 
-    @property
-    def running(self) -> int:
-        return len(self.scheduler.running)
-
-    @property
-    def begun(self) -> bool:
-        return self.scheduler.begun
-
-    @property
-    def waiting(self) -> bool:
-        return self.scheduler.waiting
-
-    def pending(self) -> list[Sequence]:
-        return self.scheduler.sequences()
-
-    def add(self, request: Sequence) -> None:
-        self.scheduler.add(request)
-
-    def cancel(self, request: Sequence) -> bool:
-        there = request in self.scheduler.sequences()
-        if there:
-            self.scheduler.remove(request)
-        return there
-
-    def close(self) -> None:
-        """Nothing but memory is held."""
-
-    def step(self, *, admit: bool, version: int) -> list[tuple[Sequence, Result]]:
+    def step(self, *, admit: bool) -> list[tuple[Sequence, Result]]:
         """One step; requests that ended in it are already removed from the scheduler."""
         scheduler = self.scheduler
         work = scheduler.plan(admit=admit)
         rows = [s for s in scheduler.running[: scheduler.decoding] if isinstance(s, Generation)]
+        if not work and not rows:
+            return []
         self._make_room(work, rows)
         decode = self._advance(rows)
         spans = [item.span for item in work]
@@ -103,8 +85,8 @@ class Runner:
             ended += self._draw(rows, started, hidden_RH[:drawn])
         self._score(work, hidden_RH[drawn:])
         self._update_batch(started, ended)
-        self.counters.paused = scheduler.paused
-        return [(sequence, sequence.result(version)) for sequence in ended]
+        self.counters.paused = scheduler.places.paused
+        return [(sequence, sequence.result()) for sequence in ended]
 
     def _make_room(self, work: Rows[Work], rows: Rows[Generation]) -> None:
         """Grow the cache to what the step writes, and copy cached prefixes into the slots of new requests."""
@@ -149,7 +131,7 @@ class Runner:
             stop = min(span.stop, len(sequence.ids))
             sequence.computed = stop
             self.counters.prefilled[sequence.priority] += stop - span.start
-            if self._prefix is not None:
+            if self._prefix is not None and sequence.version == self.scheduler.version:
                 blocks = min(stop, sequence.prompt_length) // BLOCK
                 self._prefix.store(sequence.keys[:blocks], span.start // BLOCK, sequence.slot)
 
@@ -236,7 +218,7 @@ class Runner:
             if isinstance(sequence, Generation):
                 self.counters.completed[sequence.priority] += 1
                 self.counters.seconds[sequence.priority] += now - sequence.admitted
-                if self._prefix is not None:
+                if self._prefix is not None and sequence.version == self.scheduler.version:
                     self._store_generated(self._prefix, sequence)
             self.scheduler.remove(sequence)
         for generation in started:

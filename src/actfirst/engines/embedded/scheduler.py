@@ -1,10 +1,11 @@
 """Which requests are in the engine and what each step computes of them. Knows nothing of tensors.
 
 One cap covers all requests. In a step every running generation advances by one token (or by its draft), and
-prompts are prefilled within a budget of tokens; longer ones are cut into chunks. Fast requests go before full
-ones, first come first served within a class: a waiting full request never delays a fast one. With `preempt`,
-running ones do not either: when all places are taken, the youngest full responses pause for the few steps that
-a fast action needs. They keep what they have computed, so pausing costs two copies and no tokens.
+prompts are prefilled within a budget of tokens; longer ones are cut into chunks. Without `priority` requests are
+admitted in the order in which they came. With it, fast requests go before full ones, first come first served within a
+class: a waiting full request never delays a fast one. With `preempt` too, running ones do not either: when all places
+are taken, the youngest full responses pause for the few steps that a fast action needs. They keep what they have
+computed, so pausing costs two copies and no tokens.
 
 Decoding sequences hold slots [0, decoding), those still in prefill the slots above; paused ones hold none.
 """
@@ -31,41 +32,88 @@ class Work:
     loaded: int = 0
 
 
+class Places:
+    """The cap on running requests, over all `schedulers` that share it; there is one for each set of weights in use."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.schedulers: list[Scheduler] = []
+        self.paused = 0
+
+    @property
+    def taken(self) -> int:
+        return sum(len(scheduler.running) for scheduler in self.schedulers)
+
+    @property
+    def free(self) -> bool:
+        return self.taken < self._most
+
+    def pause_youngest(self) -> bool:
+        """Take the full response out that was admitted last: the older ones are nearer to their end."""
+        full = [
+            (sequence.admitted, sequence, scheduler)
+            for scheduler in self.schedulers
+            for sequence in scheduler.running[: scheduler.decoding]
+            if sequence.priority is Priority.FULL
+        ]
+        if not full:
+            return False
+        _, youngest, scheduler = max(full, key=lambda item: item[0])
+        scheduler.pause(youngest)
+        self.paused += 1
+        return True
+
+
 class Scheduler:
-    """`changes` counts how often the set of decoding sequences, or their slots, changed."""
+    """`version` is that of the weights on which requests begin. `changes` counts how often the set of decoding
+    sequences, or their slots, changed.
+    """
 
     def __init__(
         self,
         cache: KVCache,
         prefix: PrefixCache | None,
+        places: Places,
         *,
-        max_concurrency: int,
         max_prefill_tokens: int,
+        priority: bool = True,
         preempt: bool = False,
     ) -> None:
         self._cache = cache
         self._prefix = prefix
-        self._max_concurrency = max_concurrency
         self._max_prefill_tokens = max_prefill_tokens
-        self._preempt = preempt
+        self._priority = priority
+        self._preempt = preempt and priority
+        self.places = places
+        self.version = 0
         self._waiting: dict[Priority, deque[Sequence]] = {priority: deque() for priority in Priority}
         self._paused: dict[Sequence, Parked] = {}
         self.running: list[Sequence] = []
         self.decoding = 0
         self.changes = 0
-        self.paused = 0
 
     @property
     def waiting(self) -> bool:
         return any(self._waiting.values())
 
     @property
+    def fast_waits(self) -> bool:
+        return bool(self._waiting[Priority.FAST])
+
+    @property
     def begun(self) -> bool:
-        """Whether anything has begun and not ended: it must end on the weights on which it began."""
+        """Whether anything has begun and not ended."""
         return bool(self.running or self._paused)
 
     def add(self, sequence: Sequence) -> None:
-        self._waiting[sequence.priority].append(sequence)
+        self._waiting[self._class(sequence)].append(sequence)
+
+    def hand_over(self) -> list[Sequence]:
+        """Everything that waits, in its order, for another scheduler to take."""
+        waiting = [sequence for queue in self._waiting.values() for sequence in queue]
+        for queue in self._waiting.values():
+            queue.clear()
+        return waiting
 
     def sequences(self) -> list[Sequence]:
         """Everything running, paused or waiting."""
@@ -79,7 +127,9 @@ class Scheduler:
         for priority in Priority:
             if priority is Priority.FULL:
                 self._resume()
-            started = [s for s in self.running[self.decoding :] if s.priority is priority and not s.prefilled]
+            started = [
+                s for s in self.running[self.decoding :] if self._class(s) is priority and not s.prefilled
+            ]
             queue = self._waiting[priority]
             deferred: list[Sequence] = []
             while budget > 0:
@@ -120,7 +170,16 @@ class Scheduler:
         if sequence.slot >= 0:
             self._vacate(sequence)
         elif self._paused.pop(sequence, None) is None:
-            self._waiting[sequence.priority].remove(sequence)
+            self._waiting[self._class(sequence)].remove(sequence)
+
+    def pause(self, sequence: Sequence) -> None:
+        """Take a decoding sequence out of its slot, to go on later."""
+        self._paused[sequence] = self._cache.park(sequence.slot, sequence.stored)
+        self._vacate(sequence)
+
+    def _class(self, sequence: Sequence) -> Priority:
+        """The queue that it belongs to: without priorities there is one for all."""
+        return sequence.priority if self._priority else Priority.FULL
 
     def _vacate(self, sequence: Sequence) -> None:
         hole = sequence.slot
@@ -146,25 +205,16 @@ class Scheduler:
 
     def _has_place(self, priority: Priority) -> bool:
         """Whether one more may run; for a fast request a place is made if that can be done."""
-        if len(self.running) < self._max_concurrency:
+        if self.places.free:
             return True
-        return self._preempt and priority is Priority.FAST and self._pause_youngest()
-
-    def _pause_youngest(self) -> bool:
-        """Take the full response out that was admitted last: the older ones are nearer to their end."""
-        full = [s for s in self.running[: self.decoding] if s.priority is Priority.FULL]
-        if not full:
-            return False
-        youngest = max(full, key=lambda s: s.admitted)
-        self._paused[youngest] = self._cache.park(youngest.slot, youngest.stored)
-        self._vacate(youngest)
-        self.paused += 1
-        return True
+        return self._preempt and priority is Priority.FAST and self.places.pause_youngest()
 
     def _resume(self) -> None:
         """Let paused ones go on while there are places, the oldest first."""
+        if any(other.fast_waits for other in self.places.schedulers if other is not self):
+            return  # on newer weights: it gets the place in this very step
         for sequence in sorted(self._paused, key=lambda s: s.admitted):
-            if len(self.running) >= self._max_concurrency:
+            if not self.places.free:
                 return
             parked = self._paused.pop(sequence)
             sequence.slot = len(self.running)
@@ -184,6 +234,7 @@ class Scheduler:
         sequence.slot = len(self.running)
         sequence.computed = loaded * BLOCK
         sequence.admitted = time.perf_counter()
+        sequence.version = self.version
         self.running.append(sequence)
 
 

@@ -19,7 +19,8 @@ class Sequence:
 
     `ids` are computed first ("prefilled"), `computed` of them are in the slot. Logits are wanted from the last
     prompt token on. `keys` name the full blocks of the prompt in the prefix cache; empty without one. `drafted`
-    are the tokens that the next step verifies after what is already certain. `admitted` is when it got a slot.
+    are the tokens that the next step verifies after what is already certain. `admitted` is when it got a slot, and
+    `version` that of the weights then.
     """
 
     ids: IdArray
@@ -31,6 +32,7 @@ class Sequence:
     computed: int = 0
     deferred: bool = False
     admitted: float = 0.0
+    version: int = -1
     drafted: tuple[int, ...] = ()
     logprobs: list[float] = field(default_factory=list)
 
@@ -43,7 +45,7 @@ class Sequence:
         """How many positions of the slot are in use."""
         return self.computed
 
-    def result(self, version: int) -> Completion | tuple[float, ...]:
+    def result(self) -> Completion | tuple[float, ...]:
         """What its caller gets when it has ended."""
         return tuple(self.logprobs)
 
@@ -63,8 +65,8 @@ class Generation(Sequence):
         # The newest token is computed in the next step only.
         return self.computed + max(0, len(self.tokens) - 1)
 
-    def result(self, version: int) -> Completion:
-        return Completion(tuple(self.tokens), tuple(self.logprobs), self.stop_reason, version)
+    def result(self) -> Completion:
+        return Completion(tuple(self.tokens), tuple(self.logprobs), self.stop_reason, self.version)
 
     def draft(self) -> None:
         """Decide what the next step verifies. One more token always comes out of it, so a place is left for it."""

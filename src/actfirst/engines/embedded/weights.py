@@ -21,9 +21,13 @@ from actfirst.models.shapes import HEAD, ModelShape
 
 @dataclass(slots=True)
 class PackedLayer:
-    """One decoder layer, all matrices [in, out]. `qk_scale` is the norm weight of queries and key, or None."""
+    """One decoder layer, all matrices [in, out]. `qk_scale` is the norm weight of queries and key, or None.
+
+    `qkv_bias` are the biases of queries, key and value, or None.
+    """
 
     qkv: Tensor  # [hidden, kv_heads * (group + 2) * head_dim]
+    qkv_bias: Tensor | None  # [kv_heads * (group + 2) * head_dim]
     qk_scale: Tensor | None  # [group + 1, head_dim]
     out: Tensor  # [heads * head_dim, hidden]
     gate_up: Tensor  # [hidden, 2 * intermediate]
@@ -46,6 +50,7 @@ class PackedWeights:
         self.layers = [
             PackedLayer(
                 qkv=empty(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim),
+                qkv_bias=empty(c.kv_heads * (c.group + 2) * c.head_dim) if c.qkv_bias else None,
                 qk_scale=empty(c.group + 1, c.head_dim, dtype=torch.float32) if c.qk_norm else None,
                 out=empty(c.heads * c.head_dim, c.hidden_size),
                 gate_up=empty(c.hidden_size, 2 * c.intermediate_size),
@@ -70,7 +75,7 @@ class PackedWeights:
         found += [] if self.head_VH is self.embed_VH else [self.head_VH]
         for layer in self.layers:
             found += [layer.qkv, layer.out, layer.gate_up, layer.down]
-            found += [layer.qk_scale] if layer.qk_scale is not None else []
+            found += [tensor for tensor in (layer.qk_scale, layer.qkv_bias) if tensor is not None]
         return found
 
     def _install_layer(
@@ -78,8 +83,8 @@ class PackedWeights:
     ) -> None:
         c, group = self.config, self.config.group
 
-        def read(name: str) -> Tensor:
-            return state[f"{prefix}{name}.weight"].to("cpu", torch.float32)
+        def read(name: str, what: str = "weight") -> Tensor:
+            return state[f"{prefix}{name}.{what}"].to("cpu", torch.float32)
 
         perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1)
         into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)
@@ -98,6 +103,16 @@ class PackedWeights:
         qkv[:, :, :group] = heads("q")[..., perm] * (into_attention * query_scale)
         qkv[:, :, group : group + 1] = heads("k")[..., perm] * into_attention
         qkv[:, :, group + 1 :] = heads("v") * into_attention
+        if layer.qkv_bias is not None:
+            bias = layer.qkv_bias.view(c.kv_heads, group + 2, c.head_dim)
+            q, k, v = (
+                read(f"self_attn.{name}_proj", "bias").view(c.kv_heads, -1, c.head_dim) for name in "qkv"
+            )
+            bias[:, :group], bias[:, group : group + 1], bias[:, group + 1 :] = (
+                q[..., perm] * query_scale,
+                k[..., perm],
+                v,
+            )
         layer.out.copy_(read("self_attn.o_proj").t())
         layer.gate_up[:, : c.intermediate_size] = read("mlp.gate_proj").t() * into_mlp
         layer.gate_up[:, c.intermediate_size :] = read("mlp.up_proj").t() * into_mlp

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from actfirst.engines.stepped import Settings
+from actfirst.engines.stepped import Settings, of_student
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.watch import watch
 from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
@@ -51,6 +51,8 @@ class VllmCore:
 
     def __init__(self, folder: Path, settings: Settings, own_process: bool) -> None:
         self._own_process = own_process
+        self._priority, self._seeds = of_student(settings).priority, of_student(settings).seeds
+        self._caching = settings.prefix_caching
         self._enforce_eager = settings.vllm.enforce_eager
         # All ids that end a sequence are ours to name: vLLM's own choice depends on more than the checkpoint.
         self._eos_ids = sorted(eos_ids(folder))
@@ -77,7 +79,7 @@ class VllmCore:
             self._scoring[name] = work
         params = self._generation(work) if isinstance(work, Generating) else _scoring(work)
         (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
-        self._engine.add_request(name, given, params, priority=int(work.priority))
+        self._engine.add_request(name, given, params, priority=int(work.priority) if self._priority else 0)
 
     def cancel(self, name: str) -> None:
         self._scoring.pop(name, None)
@@ -89,14 +91,16 @@ class VllmCore:
         return [self._finished(output) for output in outputs if output.finished]
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
-        with self._turns, self._eager():
+        with self._turns, self._eager(), self._paused():
             self._engine.collective_rpc("start_weight_update")
             if self._own_process:
                 self._send_by_file(weights)
             else:
                 self._send({"tensors": list(weights.items())})
             self._engine.collective_rpc("finish_weight_update")
-            if not self._engine.reset_prefix_cache():
+            # Blocks that running requests hold cannot be forgotten: vLLM has to compute those requests' keys again.
+            running = bool(self._engine.has_unfinished_requests())
+            if (self._caching or not running) and not self._engine.reset_prefix_cache(running):
                 raise EngineError("vLLM did not empty its prefix cache: it would serve keys of the old weights")
 
     def close(self) -> None:
@@ -118,6 +122,17 @@ class VllmCore:
             save_file(plain, path)
             self._send({"path": path})
 
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        """A process of vLLM's own steps by itself: it must not between two parts of an update."""
+        core = self._engine.engine_core
+        pause = self._own_process and self._engine.has_unfinished_requests()
+        if pause:
+            core.call_utility("pause_scheduler", "keep", False)
+        yield
+        if pause:
+            core.call_utility("resume_scheduler")
+
     def _eager(self) -> AbstractContextManager[object]:
         """vLLM compiles a helper at its first use even with enforce_eager, which takes 10 to 40 s on a CPU."""
         if self._own_process or not self._enforce_eager:
@@ -135,7 +150,7 @@ class VllmCore:
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
-            seed=None if sampling.seed is None else sampling.seed % 2**63,
+            seed=None if sampling.seed is None or not self._seeds else sampling.seed % 2**63,
             stop=list(sampling.stop),
             stop_token_ids=[] if sampling.ignore_eos else list(self._eos_ids),
             ignore_eos=True,
@@ -217,7 +232,7 @@ def _open(folder: Path, settings: Settings, own_process: bool) -> Any:
         kv_cache_memory_bytes=cache,
         tensor_parallel_size=options.tensor_parallel,
         distributed_executor_backend=None if own_process else "uni",
-        scheduling_policy="priority",
+        scheduling_policy="priority" if of_student(settings).priority else "fcfs",
         logprobs_mode="processed_logprobs",
         worker_extension_cls="actfirst.engines.vllm.worker.Extension",
         weight_transfer_config=WeightTransferConfig(backend=BACKEND),

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from actfirst.engines.base import Priority, Sampling
-from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine
+from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine, of_student
 from actfirst.engines.stepping import SteppingLoop
 from actfirst.engines.vllm.admission import Admission, Request
 from actfirst.engines.vllm.core import VllmCore, on_cpu
@@ -23,9 +23,10 @@ class VllmEngine(SteppedEngine[Request]):
     def __init__(self, folder: Path, settings: Settings) -> None:
         """From a transformers checkpoint folder."""
         tensors, tied = expected_tensors(folder)
+        student = of_student(settings)
         self._core = VllmCore(folder, settings, _own_process(settings))
         loop = SteppingLoop(
-            Admission(self._core, settings.max_concurrency),
+            Admission(self._core, settings.max_concurrency, priority=student.priority, swap=student.swap),
             name="vllm-engine",
             threads=settings.threads or torch.get_num_threads(),
         )

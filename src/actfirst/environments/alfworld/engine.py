@@ -1,22 +1,60 @@
 """The native ALFWorld engine: plays one game as alfworld 0.4.2 on TextWorld 1.7.0 plays it, in pure Python.
 
 Same text, same admissible commands in the same order, same outcome; no planner and no grammar at run time.
-The rules of the domain are the `_offer*` methods (when a command is possible) and the `_do_*` methods (what it
-does).
+The rules of the domain are the `_offer*` methods (when a command is possible) and `_EFFECTS` (what it does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from actfirst.environments.alfworld import wording
 from actfirst.environments.alfworld.game import Game
-from actfirst.environments.alfworld.goal import HeldInLight
-from actfirst.environments.alfworld.problem import Fact
+from actfirst.environments.alfworld.problem import Fact, HeldInLight
 from actfirst.environments.alfworld.state import State
 
-Command = tuple[Callable[[str, str], str], str, str]
-"""What a command does: a method of the engine and its two arguments (empty where unused)."""
+Command = tuple[str, str, str]
+"""What a command does: a key of `_EFFECTS` and its two arguments (empty where unused)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """`says` follows from the state after the changes, and holds places for the names of the two arguments. `adds` and
+    `removes` are facts about the first argument."""
+
+    says: str | Callable[[Game, State, str], str]
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    moves: Callable[[State, str, str], None] | None = None
+
+
+def _see(beginning: str) -> Callable[[Game, State, str], str]:
+    def says(game: Game, state: State, place: str) -> str:
+        return beginning.format(game.names[place]) + wording.receptacle(game, state, place)
+
+    return says
+
+
+_EFFECTS: Mapping[str, _Effect] = {
+    "go": _Effect(_see("You arrive at {}. "), moves=lambda state, place, location: state.go(location)),
+    "open": _Effect(_see("You open the {}. "), adds=("opened", "checked")),
+    "close": _Effect("You close the {}.", removes=("opened",)),
+    "take": _Effect("You pick up the {} from the {}.", moves=State.take),
+    "move": _Effect("You move the {} to the {}.", moves=State.put),
+    "clean": _Effect("You clean the {} using the {}.", adds=("isclean",)),
+    "heat": _Effect("You heat the {} using the {}.", adds=("ishot",), removes=("iscool",)),
+    "cool": _Effect("You cool the {} using the {}.", adds=("iscool",), removes=("ishot",)),
+    # The grammar asks whether the lamp has ever been toggled, so it always says "on". TextWorld reports both
+    # branches of the domain's conditional effect on `isOn`, the negative one last: it never holds.
+    "use": _Effect("You turn on the {}.", adds=("istoggled",)),
+    "slice": _Effect("You sliced the {} with the {}.", adds=("issliced",)),
+    "look": _Effect(lambda game, state, _: wording.look(game, state), adds=("checked",)),
+    "inventory": _Effect(lambda game, state, _: wording.inventory(game, state), adds=("checked",)),
+    "help": _Effect(lambda *_: wording.HELP, adds=("checked",)),
+    "examine receptacle": _Effect(wording.receptacle, adds=("checked",)),
+    "examine object": _Effect(wording.appearance, adds=("checked",)),
+}
 
 
 class Engine:
@@ -41,8 +79,19 @@ class Engine:
         found = self.commands.get(command.strip())
         if found is None:
             return wording.NOTHING_HAPPENS
-        act, first, second = found
-        text = act(first, second)
+        key, first, second = found
+        effect, state, game = _EFFECTS[key], self.state, self.game
+        if effect.moves is not None:
+            effect.moves(state, first, second)
+        for predicate in effect.adds:
+            state.add(predicate, first)
+        for predicate in effect.removes:
+            state.remove(predicate, first)
+        says = effect.says
+        if isinstance(says, str):
+            text = says.format(*(game.names[name] for name in (first, second) if name))
+        else:
+            text = says(game, state, first)
         self._refresh()
         return text
 
@@ -57,7 +106,6 @@ class Engine:
 
     @property
     def digest(self) -> str:
-        """Identifies the set of positive facts."""
         return self.state.digest
 
     def _refresh(self) -> None:
@@ -86,14 +134,14 @@ class Engine:
     def _offers(self) -> dict[str, Command]:
         held = self.state.held
         offers = dict(self._travel_from(self.state.location))
-        offers["look"] = (self._do_look, "", "")
-        offers["inventory"] = (self._do_inventory, "", "")
-        offers["help"] = (self._do_help, "", "")
+        offers["look"] = ("look", self.state.location, "")
+        offers["inventory"] = ("inventory", self.game.agent, "")
+        offers["help"] = ("help", self.game.agent, "")
         for place in self.game.receptacles_at.get(self.state.location, ()):
             self._offer_receptacle(offers, place)
         if held:
             # Upstream means to offer this for visible objects too; a misplaced comma in the domain forbids it.
-            offers[f"examine {self.game.names[held]}"] = (self._do_examine_object, held, "")
+            offers[f"examine {self.game.names[held]}"] = ("examine object", held, "")
             if held in self.game.knives:
                 self._offer_slicing(offers, held)
         return offers
@@ -103,7 +151,7 @@ class Engine:
         known = self._travel.get(location)
         if known is None:
             known = {
-                f"go to {self.game.names[place]}": (self._do_go, place, there)
+                f"go to {self.game.names[place]}": ("go", place, there)
                 for place, there in self.game.location_of.items()
                 if there != location
             }
@@ -113,19 +161,19 @@ class Engine:
     def _offer_receptacle(self, offers: dict[str, Command], place: str) -> None:
         game, state = self.game, self.state
         name, visible = game.names[place], True
-        offers[f"examine {name}"] = (self._do_examine_receptacle, place, "")
+        offers[f"examine {name}"] = ("examine receptacle", place, "")
         if place in game.openable:
             visible = state.holds("opened", place)
             if visible:
-                offers[f"close {name}"] = (self._do_close, place, "")
+                offers[f"close {name}"] = ("close", place, "")
             else:
-                offers[f"open {name}"] = (self._do_open, place, "")
+                offers[f"open {name}"] = ("open", place, "")
         for item in state.contents(place):
             abilities = game.abilities.get(item, frozenset())
             if visible and not state.held and "pickupable" in abilities:
-                offers[f"take {game.names[item]} from {name}"] = (self._do_take, item, place)
+                offers[f"take {game.names[item]} from {name}"] = ("take", item, place)
             if "toggleable" in abilities:
-                offers[f"use {game.names[item]}"] = (self._do_use, item, "")
+                offers[f"use {game.names[item]}"] = ("use", item, "")
         if state.held:
             self._offer_held(offers, state.held, place, visible)
 
@@ -134,83 +182,16 @@ class Engine:
         thing, name, kind = game.names[item], game.names[place], game.receptacle_type.get(place, "")
         abilities = game.abilities.get(item, frozenset())
         if visible and (kind, game.object_type.get(item, "")) in game.can_contain:
-            offers[f"move {thing} to {name}"] = (self._do_move, item, place)
+            offers[f"move {thing} to {name}"] = ("move", item, place)
         if "cleanable" in abilities and kind in game.washers:
-            offers[f"clean {thing} with {name}"] = (self._do_clean, item, place)
+            offers[f"clean {thing} with {name}"] = ("clean", item, place)
         if "heatable" in abilities and kind == "microwavetype":
-            offers[f"heat {thing} with {name}"] = (self._do_heat, item, place)
+            offers[f"heat {thing} with {name}"] = ("heat", item, place)
         if "coolable" in abilities and kind == "fridgetype":
-            offers[f"cool {thing} with {name}"] = (self._do_cool, item, place)
+            offers[f"cool {thing} with {name}"] = ("cool", item, place)
 
     def _offer_slicing(self, offers: dict[str, Command], knife: str) -> None:
         names = self.game.names
         for item in self.state.objects_here():
             if "sliceable" in self.game.abilities.get(item, ()):
-                offers[f"slice {names[item]} with {names[knife]}"] = (self._do_slice, item, knife)
-
-    # -- what it does
-
-    def _do_go(self, place: str, location: str) -> str:
-        self.state.go(location)
-        return f"You arrive at {self.game.names[place]}. {wording.receptacle(self.game, self.state, place)}"
-
-    def _do_open(self, place: str, _: str) -> str:
-        self.state.add("opened", place)
-        self.state.add("checked", place)
-        return f"You open the {self.game.names[place]}. {wording.receptacle(self.game, self.state, place)}"
-
-    def _do_close(self, place: str, _: str) -> str:
-        self.state.remove("opened", place)
-        return f"You close the {self.game.names[place]}."
-
-    def _do_take(self, item: str, place: str) -> str:
-        self.state.take(item, place)
-        return f"You pick up the {self.game.names[item]} from the {self.game.names[place]}."
-
-    def _do_move(self, item: str, place: str) -> str:
-        self.state.put(item, place)
-        return f"You move the {self.game.names[item]} to the {self.game.names[place]}."
-
-    def _do_clean(self, item: str, place: str) -> str:
-        self.state.add("isclean", item)
-        return f"You clean the {self.game.names[item]} using the {self.game.names[place]}."
-
-    def _do_heat(self, item: str, place: str) -> str:
-        self.state.add("ishot", item)
-        self.state.remove("iscool", item)
-        return f"You heat the {self.game.names[item]} using the {self.game.names[place]}."
-
-    def _do_cool(self, item: str, place: str) -> str:
-        self.state.add("iscool", item)
-        self.state.remove("ishot", item)
-        return f"You cool the {self.game.names[item]} using the {self.game.names[place]}."
-
-    def _do_use(self, item: str, _: str) -> str:
-        # The grammar asks whether the lamp has ever been toggled, so it always says "on". TextWorld reports
-        # both branches of the domain's conditional effect on `isOn`, the negative one last: it never holds.
-        self.state.add("istoggled", item)
-        return f"You turn on the {self.game.names[item]}."
-
-    def _do_slice(self, item: str, knife: str) -> str:
-        self.state.add("issliced", item)
-        return f"You sliced the {self.game.names[item]} with the {self.game.names[knife]}."
-
-    def _do_look(self, _: str, __: str) -> str:
-        self.state.add("checked", self.state.location)
-        return wording.look(self.game, self.state)
-
-    def _do_inventory(self, _: str, __: str) -> str:
-        self.state.add("checked", self.game.agent)
-        return wording.inventory(self.game, self.state)
-
-    def _do_help(self, _: str, __: str) -> str:
-        self.state.add("checked", self.game.agent)
-        return wording.HELP
-
-    def _do_examine_receptacle(self, place: str, _: str) -> str:
-        self.state.add("checked", place)
-        return wording.receptacle(self.game, self.state, place)
-
-    def _do_examine_object(self, item: str, _: str) -> str:
-        self.state.add("checked", item)
-        return wording.appearance(self.game, self.state, item)
+                offers[f"slice {names[item]} with {names[knife]}"] = ("slice", item, knife)

@@ -28,12 +28,8 @@ class ExpertTurn:
     action: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A decision: the sentences that lead to it, and the action."""
-
-    thoughts: tuple[str, ...]
-    action: str
+_Step = tuple[tuple[str, ...], str]
+"""A decision: the sentences that lead to it, and the action."""
 
 
 def expert_turn(context: TurnContext, rng: Random | None = None) -> ExpertTurn:
@@ -41,15 +37,15 @@ def expert_turn(context: TurnContext, rng: Random | None = None) -> ExpertTurn:
     goal = read_instruction(context.instruction)
     belief = recall(context)
     admissible = context.observation.admissible
-    step = _Expert(goal, belief, admissible).decide()
+    thoughts, action = _Expert(goal, belief, admissible).decide()
     sentences = [
         f"{_vary(rng, 'I need to', 'The task is to')} {_restated(goal)}.",
         _position(belief, admissible),
     ]
     sentences += _status(goal, belief)
-    sentences += step.thoughts
-    sentences.append(f"{_vary(rng, 'So I', 'Now I')} {step.action}.")
-    return ExpertTurn(" ".join(sentences), step.action)
+    sentences += thoughts
+    sentences.append(f"{_vary(rng, 'So I', 'Now I')} {action}.")
+    return ExpertTurn(" ".join(sentences), action)
 
 
 def _vary(rng: Random | None, *phrases: str) -> str:
@@ -180,7 +176,7 @@ class _Expert:
         if place not in self._belief.here:
             return self._checked((*thoughts, f"I am not at {place} now."), f"go to {place}")
         if action in self._admissible:
-            return _Step((*thoughts, f"I am at {place} now."), action)
+            return (*thoughts, f"I am at {place} now."), action
         return self._checked((*thoughts, f"I am at {place} now, but it is closed."), f"open {place}")
 
     def _search(self, thoughts: tuple[str, ...], wanted: str) -> _Step:
@@ -192,7 +188,7 @@ class _Expert:
         thoughts = (*thoughts, f"Places: {marks}.")
         for place in belief.here:
             if place not in belief.contents and f"open {place}" in self._admissible:
-                return _Step((*thoughts, f"I am at {place}, which is new and closed."), f"open {place}")
+                return (*thoughts, f"I am at {place}, which is new and closed."), f"open {place}"
         new = [place for place in belief.places if place not in belief.contents and place not in belief.here]
         if new:
             return self._checked((*thoughts, f"The first new place is {new[0]}."), f"go to {new[0]}")
@@ -208,4 +204,4 @@ class _Expert:
 
     def _checked(self, thoughts: tuple[str, ...], action: str) -> _Step:
         """Texts of another policy's history can mislead; then look around rather than do the impossible."""
-        return _Step(thoughts, action if action in self._admissible else "look")
+        return thoughts, action if action in self._admissible else "look"

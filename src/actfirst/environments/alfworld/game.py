@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from actfirst.environments.alfworld.dialect import read_dialect
-from actfirst.environments.alfworld.goal import Goal, HeldInLight, read_goal
-from actfirst.environments.alfworld.problem import Fact, Problem, parse_problem
+from actfirst.environments.alfworld.problem import Fact, Goal, HeldInLight, Problem, parse_problem, read_goal
 from actfirst.errors import EnvironmentFailure
 
 _ESCAPES = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
@@ -29,20 +28,12 @@ class GameFile:
     pddl_domain: str
     grammar: str
     pddl_problem: str
-    walkthrough: tuple[str, ...] = ()
     solvable: bool = True
+    walkthrough: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The file's content; TextWorld and ALFWorld read it."""
-        return json.dumps(
-            {
-                "pddl_domain": self.pddl_domain,
-                "grammar": self.grammar,
-                "pddl_problem": self.pddl_problem,
-                "solvable": self.solvable,
-                "walkthrough": list(self.walkthrough),
-            }
-        )
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from actfirst.environments.alfworld.rules import AlfworldRules
 from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.alfworld.sources import SOURCES
-from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, PromptForms, World, quoted
+from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.comparing import Comparing, Contestant, Told, Verdict, Verification
 from actfirst.environments.findings import Check
 from actfirst.records import Observation
@@ -54,9 +54,8 @@ def _verify(asked: Verification, told: Told) -> Verdict:
     return verify(asked, told)
 
 
-def _action_values(observation: Observation) -> Mapping[str, str]:
-    # The paper excludes `help` but does not print how the list looks.
-    return {"admissible_actions": quoted(action for action in observation.admissible if action != "help")}
+def _action_values(observation: Observation) -> Mapping[str, Sequence[str]]:
+    return {"admissible_actions": [action for action in observation.admissible if action != "help"]}
 
 
 PROMPTS = PromptForms(files("actfirst.environments.alfworld") / "templates", _action_values)

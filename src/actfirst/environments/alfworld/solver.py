@@ -11,7 +11,7 @@ from itertools import permutations
 
 from actfirst.environments.alfworld.engine import Engine
 from actfirst.environments.alfworld.game import Game
-from actfirst.environments.alfworld.goal import HeldInLight, Placed
+from actfirst.environments.alfworld.problem import HeldInLight, Placed
 from actfirst.environments.alfworld.state import State
 from actfirst.errors import EnvironmentFailure
 

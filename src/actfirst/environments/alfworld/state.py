@@ -53,7 +53,6 @@ class State:
 
     @property
     def digest(self) -> str:
-        """What `digest_of` says of the positive facts."""
         return f"{self._code:016x}"
 
     def add(self, *fact: str) -> None:

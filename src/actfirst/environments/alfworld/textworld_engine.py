@@ -14,7 +14,7 @@ from typing import Any
 
 from actfirst.environments.alfworld.problem import ARITY
 from actfirst.environments.alfworld.state import digest_of
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import installed_version
 from actfirst.errors import EnvironmentFailure
 from actfirst.records import Observation, Task
 

@@ -31,7 +31,6 @@ HELP = """Available commands:
 
 
 def opening(game: Game, state: State) -> str:
-    """The first text of a game."""
     return f"{BANNER}\n\n{_surroundings(game, state, list(game.location_of))}\n\nYour task is to: {game.task}"
 
 
@@ -55,7 +54,6 @@ def receptacle(game: Game, state: State, place: str) -> str:
 
 
 def appearance(game: Game, state: State, item: str) -> str:
-    """What an object in hand looks like."""
     name, abilities = game.names[item], game.abilities.get(item, frozenset())
     if "isreceptacleobject" in abilities:
         return f"This is a normal {name}. In it, you see {_things(game, state.inside(item))}."

@@ -81,11 +81,9 @@ class AlfworldWorld:
         return GameEnvironment(self.game)
 
     def game(self, task: Task) -> Game:
-        """The game of a task, ready to be played."""
         return load_game(self.path(task))
 
     def path(self, task: Task) -> Path:
-        """The file of a task."""
         name, _, relative = task.id.partition("/")
         path = self.folder / relative / GAME
         if name != self.name or not path.is_file():

@@ -7,7 +7,7 @@ receptacle of the destination's type, and at least three receptacles could hold 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 from random import Random
@@ -83,7 +83,7 @@ def make_file(seed: int, size: Size, split: str, index: int) -> GameFile:
         file = GameFile(_domain(), _grammar(house.task), problem_text(house, f"pocket_{split}_{index:06d}"))
         plan = solve(parse_game(file))
         if PLAN_LENGTH[0] <= len(plan) <= PLAN_LENGTH[1]:
-            return GameFile(file.pddl_domain, file.grammar, file.pddl_problem, tuple(plan))
+            return replace(file, walkthrough=tuple(plan))
     raise EnvironmentFailure(
         f"no {kind} task fits into pocket houses of size {size}; allow more receptacles or objects"
     )

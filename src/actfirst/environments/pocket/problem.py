@@ -38,7 +38,6 @@ class House:
 
 
 def problem_text(house: House, name: str) -> str:
-    """The PDDL problem of a house."""
     facts = "\n".join(f"    ({fact})" for fact in _facts(house))
     objects = "\n".join(f"    {entity}" for entity in _entities(house))
     return (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from actfirst.environments.alfworld.environment import TURN_LIMIT, GameEnvironment
@@ -35,7 +35,7 @@ class PocketWorld:
         check_size(self.size)
         self.turn_limit = turn_limit
         self._counts = {"train": train, "seen": seen, "unseen": unseen}
-        self.fingerprint = f"pocket-{REVISION}-" + _digest(f"{seed} {self.size}")
+        self.fingerprint = f"pocket-{REVISION}-{sha256(f'{seed} {self.size}'.encode()).hexdigest()[:12]}"
 
     def splits(self) -> Sequence[str]:
         return tuple(self._counts)
@@ -52,7 +52,6 @@ class PocketWorld:
         return GameEnvironment(self.game)
 
     def game(self, task: Task) -> Game:
-        """The game of a task, ready to be played."""
         return make_game(self.seed, self.size, task.split, self._index(task))
 
     def write(self, task: Task, folder: Path) -> Path:
@@ -70,7 +69,3 @@ class PocketWorld:
         if task.id != f"pocket/{task.split}/{index:06d}-{kind_of(index)}" or task.split not in self._counts:
             raise TaskError(f"pocket has no task {task.id!r}")
         return index
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

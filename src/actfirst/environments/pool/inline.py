@@ -29,18 +29,19 @@ class _Leased:
         self._environment = environment
 
     async def reset(self, task: Task) -> tuple[str, Observation]:
-        self.whole = False
-        with _boundary(f"reset of task {task.id}"):
-            begun = self._environment.reset(task)
-        self.whole = True
-        return begun
+        with self._calling(f"reset of task {task.id}"):
+            return self._environment.reset(task)
 
     async def step(self, action: str) -> Observation:
+        with self._calling(f"step {action!r}"):
+            return self._environment.step(action)
+
+    @contextmanager
+    def _calling(self, call: str) -> Iterator[None]:
         self.whole = False
-        with _boundary(f"step {action!r}"):
-            seen = self._environment.step(action)
+        with _boundary(call):
+            yield
         self.whole = True
-        return seen
 
 
 class InlinePool:

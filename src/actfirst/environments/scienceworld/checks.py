@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from importlib.util import find_spec
 
-from actfirst.environments.findings import Check, Finding, State
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import Check, Finding, State, installed_version
 from actfirst.environments.scienceworld.java import INSTALL, VERSION, find_java
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 

@@ -14,8 +14,8 @@ from itertools import groupby
 from typing import Self
 
 from actfirst.environments.scienceworld.commands import spellings
-from actfirst.environments.scienceworld.environment import FIRST_LOOK, FULL_SCORE, Assignment
-from actfirst.environments.scienceworld.simulator import Simulator
+from actfirst.environments.scienceworld.environment import FULL_SCORE, Course
+from actfirst.environments.scienceworld.simulator import FIRST_CHOICE, QUESTION, Simulator
 from actfirst.environments.scienceworld.wording import equivalents
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.records import Task
@@ -46,6 +46,7 @@ class Played:
 class GoldPaths:
     """Makes gold paths and replays commands, listed or not, with the draws of chance that an environment would see.
 
+    A question of the simulator is answered with its first choice, unless the next command is the number of a choice.
     No lists are asked for while replaying, so it takes a fraction of an environment's time.
     """
 
@@ -63,7 +64,7 @@ class GoldPaths:
         self._simulator.close()
 
     def gold(self, task: Task) -> Commands:
-        """The simulator's own solution as it stands, without answers to questions: a Simulator answers them itself.
+        """The simulator's own solution as it stands, without answers to questions: `play` and `reword` give them.
 
         The simulator makes it up by playing, which takes up to some seconds.
         """
@@ -73,10 +74,10 @@ class GoldPaths:
 
     def play(self, task: Task, commands: Sequence[str]) -> Played:
         """Execute commands from the beginning, up to the end of the task."""
-        assignment = self._begin(task)
+        course = self._begin(task)
         best = Played(0.0, 0)
         for number, command in enumerate(commands, start=1):
-            self._simulator.step(command, assignment.step_seed(number))
+            _execute(course, command, commands[number:])
             score = self._simulator.score()
             best = max(best, Played(score, number), key=lambda played: played.score)
             if best.won or score < 0 or self._simulator.completed():
@@ -84,7 +85,6 @@ class GoldPaths:
         return best
 
     def score(self, task: Task, actions: Sequence[str]) -> float:
-        """The best score that the actions reach."""
         return self.play(task, actions).score
 
     def cut(self, task: Task, commands: Commands) -> Commands:
@@ -108,7 +108,7 @@ class GoldPaths:
         What is left out took time. If the rest does not win without it, a glance takes as long in its place.
         """
         found, won = self._reword(task, commands, ())
-        if won or len(found) == len(commands):
+        if won or _count_asked(found) == _count_asked(commands):
             return found
         slower, wins = self._reword(task, commands, (_GLANCE,))
         return slower if wins else found
@@ -118,38 +118,35 @@ class GoldPaths:
 
         Where several listed commands could be meant, the one that has the same effect is.
         """
-        assignment, best = self._begin(task), 0.0
+        course, best = self._begin(task), 0.0
+        naming_seed = self._world.assignment(task).naming_seed
         found: list[str] = []
-        for command in commands:
-            choices = self._choices(assignment, command)
+        for number, command in enumerate(commands, start=1):
+            choices = self._choices(naming_seed, command)
             if len(choices) > 1:
                 choices = self._same_effect(task, found, command, choices)
-                self._replay(task, found)
+                course, _ = self._replay(task, found)
             for choice in choices or instead:
-                self._simulator.step(choice, assignment.step_seed(len(found) + 1))
-                found.append(choice)
+                executed, _ = _execute(course, choice, commands[number:])
+                found += executed
             best = max(best, self._simulator.score())
             if self._simulator.completed():
                 break
         return tuple(found), best >= FULL_SCORE
 
-    def _begin(self, task: Task) -> Assignment:
-        assignment = self._world.assignment(task)
-        self._simulator.load(assignment.kind, assignment.variation, assignment.naming_seed)
-        self._simulator.step(FIRST_LOOK, assignment.step_seed(0))
-        return assignment
+    def _begin(self, task: Task) -> Course:
+        return Course(self._simulator, self._world.assignment(task), self._world.gate)
 
-    def _replay(self, task: Task, commands: Sequence[str]) -> str:
-        """Execute commands from the beginning; returns the last answer."""
-        assignment, answer = self._begin(task), ""
+    def _replay(self, task: Task, commands: Sequence[str]) -> tuple[Course, str]:
+        """Execute commands from the beginning; returns the last answer, too."""
+        course, answer = self._begin(task), ""
         for number, command in enumerate(commands, start=1):
-            answer = self._simulator.step(command, assignment.step_seed(number))
-        return answer
+            _, answer = _execute(course, command, commands[number:])
+        return course, answer
 
-    def _choices(self, assignment: Assignment, command: str) -> list[str]:
-        """The listed commands that `command` may stand for here."""
-        listed = self._simulator.listed_commands(assignment.naming_seed)
-        shown = self._simulator.shown_objects(assignment.naming_seed)
+    def _choices(self, naming_seed: int, command: str) -> list[str]:
+        listed = self._simulator.listed_commands(naming_seed)
+        shown = self._simulator.shown_objects(naming_seed)
         admitted = spellings(listed, self._simulator.templates(), shown)
         if command in admitted:
             return [admitted[command]]
@@ -175,8 +172,23 @@ class GoldPaths:
 
     def _effect(self, task: Task, commands: Sequence[str]) -> tuple[str, float]:
         """The last answer, whatever its numbers, and the score."""
-        answer = self._replay(task, commands)
+        _, answer = self._replay(task, commands)
         return "".join(mark for mark in answer if not mark.isdecimal()), self._simulator.score()
+
+
+def _execute(course: Course, command: str, following: Sequence[str]) -> tuple[Commands, str]:
+    """Submit a command, and answers to questions that the following commands do not answer. Returns what was submitted
+    and what the simulator said last."""
+    executed, text = [command], course.submit(command)
+    while text.startswith(QUESTION) and not "".join(following[:1]).isdecimal():
+        executed.append(FIRST_CHOICE)
+        text = course.submit(FIRST_CHOICE)
+    return tuple(executed), text
+
+
+def _count_asked(commands: Sequence[str]) -> int:
+    """How many commands there are beside answers to questions."""
+    return sum(not command.isdecimal() for command in commands)
 
 
 def answers_only(commands: Commands) -> Commands:

@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from actfirst.environments.installed import installed_version
+from actfirst.environments.findings import installed_version
 from actfirst.errors import EnvironmentFailure
 
 VERSION = "1.2.3"
@@ -123,7 +123,6 @@ class JavaProcess:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def new_game(self) -> Any:
-        """An empty game of the simulator."""
         with self.calling("opening a game"):
             return self._gateway.jvm.scienceworld.runtime.pythonapi.PythonInterface()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World, quoted
+from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.findings import Check
 from actfirst.environments.scienceworld.rules import ScienceworldRules
 from actfirst.environments.scienceworld.section import ScienceworldSection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _open(section: ScienceworldSection) -> World:
     from actfirst.environments.scienceworld.world import ScienceworldWorld
 
-    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit)
+    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit, section.gate)
 
 
 def _hosting(section: ScienceworldSection) -> Hosting:
@@ -63,8 +63,8 @@ def _kept(observation: Observation) -> Observation:
     return replace(observation, admissible=(), objects=())
 
 
-def _action_values(observation: Observation) -> Mapping[str, str]:
-    return {"action_templates": quoted(observation.templates), "objects": quoted(observation.objects)}
+def _action_values(observation: Observation) -> Mapping[str, Sequence[str]]:
+    return {"action_templates": observation.templates, "objects": observation.objects}
 
 
 KIND = EnvironmentKind(
@@ -72,6 +72,7 @@ KIND = EnvironmentKind(
     section=ScienceworldSection,
     open=_open,
     rules=ScienceworldRules(),
+    executes_unlisted=True,
     prompts=PromptForms(files("actfirst.environments.scienceworld") / "templates", _action_values),
     hosting=_hosting,
     require=_require,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from actfirst.config.base import Positive
 from actfirst.environments.base import EnvironmentSection
+from actfirst.environments.scienceworld.tasks import Gate
 
 
 class ScienceworldSection(EnvironmentSection):
@@ -16,4 +17,7 @@ class ScienceworldSection(EnvironmentSection):
     name: Literal["scienceworld"] = "scienceworld"
     kinds: tuple[str, ...] = Field((), description="task types to play, such as boil; empty: all of the split")
     seed: int = Field(0, description="seed of what the simulator leaves to chance")
+    gate: Gate = Field(
+        "none", description="'valid list' refuses every action that the simulator does not list as valid"
+    )
     turn_limit: Positive = 30

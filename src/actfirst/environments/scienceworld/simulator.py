@@ -1,7 +1,6 @@
 """One game of the simulator, as typed calls. It knows nothing of turns, splits or what is admissible.
 
-Calls that may draw chance take a seed; the same seeds give the same game. A question that the simulator asks back
-("Ambiguous request") is answered with its first choice: the candidates differ in nothing that a command could name.
+Calls that may draw chance take a seed; the same seeds give the same game.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import json
 import weakref
 from dataclasses import dataclass
+from operator import attrgetter
 
 from actfirst.environments.scienceworld import java
 
@@ -16,7 +16,10 @@ PRESET = "easy"
 UNKNOWN = "No known action matches that input."
 """What the simulator says to a command that it cannot parse."""
 
-_QUESTION = "Ambiguous request"
+QUESTION = "Ambiguous request"
+"""How the simulator asks which of several things is meant. The next command has to be the number of a choice."""
+
+FIRST_CHOICE = "0"
 _MOST_QUESTIONS = 4
 
 
@@ -57,14 +60,14 @@ class Simulator:
         with self._java.seeded(f"loading {kind} {variation}", seed):
             self._game.load(kind, variation, PRESET, gold)
 
-    def step(self, command: str, seed: int) -> str:
-        """Submit a command, and return what the simulator says."""
+    def step(self, command: str, seed: int, answering: bool = False) -> str:
+        """Submit a command, and return what the simulator says. `answering` takes the first choice of a question."""
         with self._java.seeded(f"the command {command!r}", seed):
             text = str(self._game.step(command))
-            for _ in range(_MOST_QUESTIONS):
-                if not text.startswith(_QUESTION):
+            for _ in range(_MOST_QUESTIONS if answering else 0):
+                if not text.startswith(QUESTION):
                     break
-                text = str(self._game.step("0"))
+                text = str(self._game.step(FIRST_CHOICE))
             return text
 
     def score(self) -> float:
@@ -88,7 +91,9 @@ class Simulator:
     def templates(self) -> tuple[Template, ...]:
         with self._java.calling("listing the templates"):
             found = json.loads(self._game.getPossibleActionsWithIDs())
-        return tuple(sorted((Template(t["template_id"], t["action_example"]) for t in found), key=_text))
+        return tuple(
+            sorted((Template(t["template_id"], t["action_example"]) for t in found), key=attrgetter("text"))
+        )
 
     def shown_objects(self, seed: int) -> dict[int, str]:
         """The objects in sight, each with a name that no other object in sight has."""
@@ -101,14 +106,10 @@ class Simulator:
         with self._java.seeded("listing the valid commands", seed):
             found = json.loads(self._game.getValidActionObjectCombinationsJSON())["validActions"]
         listed = (ListedCommand(c["action"], c["template_id"], tuple(c["obj_ids"])) for c in found)
-        return tuple(sorted(listed, key=_text))
+        return tuple(sorted(listed, key=attrgetter("text")))
 
     def names(self) -> dict[int, tuple[str, ...]]:
         """Every name that an object answers to, for all objects that the agent could ever refer to here."""
         with self._java.calling("listing the names"):
             found = json.loads(self._game.getAllObjectIdsTypesReferentsLUTJSON())
         return {int(number): tuple(entry["referents"]) for number, entry in found.items()}
-
-
-def _text(item: Template | ListedCommand) -> str:
-    return item.text

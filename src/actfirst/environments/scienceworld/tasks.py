@@ -8,6 +8,7 @@ builds, and they give its number exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from actfirst.records import Task
 
@@ -45,25 +46,13 @@ VARIATIONS: dict[str, int] = {
 }
 """Task types in the simulator's own numbering (1-1 to 10-2), with the number of variations."""
 
-TRAINING = (
-    "boil",
-    "melt",
-    "change-the-state-of-matter-of",
-    "use-thermometer",
-    "measure-melting-point-known-substance",
-    "power-component",
-    "test-conductivity",
-    "find-living-thing",
-    "find-plant",
-    "grow-plant",
-    "chemistry-mix",
-    "chemistry-mix-paint-secondary-color",
-    "lifespan-shortest-lived",
-    "identify-life-stages-2",
-    "inclined-plane-determine-angle",
-    "inclined-plane-friction-named-surfaces",
-    "mendelian-genetics-known-plant",
-)
+_TRAINING = """
+boil melt change-the-state-of-matter-of use-thermometer measure-melting-point-known-substance power-component
+test-conductivity find-living-thing find-plant grow-plant chemistry-mix chemistry-mix-paint-secondary-color
+lifespan-shortest-lived identify-life-stages-2 inclined-plane-determine-angle
+inclined-plane-friction-named-surfaces mendelian-genetics-known-plant
+"""
+TRAINING = tuple(_TRAINING.split())
 """The 17 task types of the training split."""
 
 CHANCE = frozenset(
@@ -78,6 +67,9 @@ CHANCE = frozenset(
 """Types that need chance to be pinned down (see `java.py`) before a reference replays: an unmodified simulator shows
 other things when the same actions are repeated (heredity, bees), or ends one action later (power)."""
 
+Gate = Literal["none", "valid list"]
+"""Which actions are submitted to the simulator: all, or only those that it lists as valid."""
+
 SPLITS = ("train", "eval")
 _LAST = 5  # variations of each type that are kept for evaluation
 
@@ -89,7 +81,6 @@ def is_random(task: Task) -> bool:
 
 
 def split_variations(kind: str, split: str) -> range:
-    """The variations of a task type that belong to a split."""
     count = VARIATIONS[kind]
     if split == "train":
         return range(count // 2) if kind in TRAINING else range(0)
@@ -97,7 +88,6 @@ def split_variations(kind: str, split: str) -> range:
 
 
 def list_tasks(kinds: Sequence[str], split: str) -> tuple[Task, ...]:
-    """All tasks of a split, by task type in the given order."""
     return tuple(
         Task(f"scienceworld/{split}/{kind}/{variation}", split, kind)
         for kind in kinds

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from actfirst.environments.scienceworld.environment import Assignment, ScienceworldPlayer
 from actfirst.environments.scienceworld.java import VERSION
 from actfirst.environments.scienceworld.simulator import PRESET
-from actfirst.environments.scienceworld.tasks import SPLITS, VARIATIONS, list_tasks
+from actfirst.environments.scienceworld.tasks import SPLITS, VARIATIONS, Gate, list_tasks
 from actfirst.errors import ConfigError, TaskError
 from actfirst.records import Task
 
 TURN_LIMIT = 30
-REVISION = 1
-"""Counts changes of this package after which stored references would not replay."""
+REVISION: dict[Gate, int] = {"valid list": 1, "none": 2}
+"""Counts changes of this package after which stored references would not replay. The gate answers questions itself, so
+what replays behind it does not always replay without it."""
 
 
 class ScienceworldWorld:
@@ -24,7 +25,9 @@ class ScienceworldWorld:
 
     name = "scienceworld"
 
-    def __init__(self, kinds: Sequence[str] = (), seed: int = 0, turn_limit: int = TURN_LIMIT) -> None:
+    def __init__(
+        self, kinds: Sequence[str] = (), seed: int = 0, turn_limit: int = TURN_LIMIT, gate: Gate = "none"
+    ) -> None:
         unknown = [kind for kind in kinds if kind not in VARIATIONS]
         if unknown:
             raise ConfigError(
@@ -33,7 +36,8 @@ class ScienceworldWorld:
         chosen = [kind for kind in VARIATIONS if kind in kinds] if kinds else list(VARIATIONS)
         self.seed = seed
         self.turn_limit = turn_limit
-        self.fingerprint = f"scienceworld-{VERSION}-{PRESET}-{REVISION}-s{seed}"
+        self.gate: Gate = gate
+        self.fingerprint = f"scienceworld-{VERSION}-{PRESET}-{REVISION[gate]}-s{seed}"
         self._tasks = {split: tasks for split in SPLITS if (tasks := list_tasks(chosen, split))}
 
     def splits(self) -> Sequence[str]:
@@ -47,7 +51,7 @@ class ScienceworldWorld:
         return self._tasks[split]
 
     def open(self) -> ScienceworldPlayer:
-        return ScienceworldPlayer(self.assignment)
+        return ScienceworldPlayer(self.assignment, self.gate)
 
     def assignment(self, task: Task) -> Assignment:
         """What a task is to the simulator. Any variation may be named, in a split or not."""

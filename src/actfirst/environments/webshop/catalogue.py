@@ -22,7 +22,7 @@ from actfirst.environments.webshop.json_stream import stream_list, stream_object
 from actfirst.environments.webshop.products import Product, kept, read_product
 from actfirst.environments.webshop.search.builder import IndexBuilder
 from actfirst.environments.webshop.search.index import SearchIndex
-from actfirst.environments.webshop.shelf import MemoryShelf, Shelf
+from actfirst.environments.webshop.shelf import Shelf, memory_shelf
 from actfirst.errors import EnvironmentFailure
 
 GoalKind = Literal["human", "synthetic"]
@@ -112,7 +112,6 @@ def read_human(files: CatalogueFiles) -> dict[str, list[dict[str, Any]]]:
 def memory_catalogue(
     products: Iterable[Product], human: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> Catalogue:
-    """A catalogue of products that are in memory."""
     shelved = tuple(products)
     prices = draw_prices(product.pricing for product in shelved)
     builder = IndexBuilder()
@@ -127,7 +126,7 @@ def memory_catalogue(
     ]
     asins = [product.asin for product in shelved]
     return Catalogue(
-        shelf=MemoryShelf(shelved),
+        shelf=memory_shelf(shelved),
         price=dict(zip(asins, prices, strict=True)).__getitem__,
         search=remembering_search(builder.finish(), asins.__getitem__),
         goals={

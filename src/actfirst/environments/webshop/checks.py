@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actfirst.environments.findings import Check, Finding, State
 from actfirst.environments.webshop.catalogue import find_files
-from actfirst.environments.webshop.nouns import SPACY_INSTALL, spacy_model
+from actfirst.environments.webshop.nouns import SPACY_INSTALL, SPACY_MODEL, has_spacy
 
 FOLDER = "data/webshop"
 """Where the paper's recipes look."""
@@ -56,12 +56,13 @@ def products() -> Finding:
 
 
 def nouns() -> Finding:
-    """The reward's noun tagger. Looked for, not imported: that takes seconds."""
-    model = spacy_model()
-    if model is None:
-        detail = "no spaCy with an English model: the simple tagger takes its place (docs/webshop.md)"
+    """The noun tagger of the reward that the paper's recipes need."""
+    if not has_spacy():
+        detail = (
+            f"no spaCy with {SPACY_MODEL} (for the paper's recipes); environment.nouns = 'simple' does without"
+        )
         return Finding("WebShop nouns", State.MISSING, detail, SPACY_INSTALL)
-    return Finding("WebShop nouns", State.OK, f"spaCy's {model}")
+    return Finding("WebShop nouns", State.OK, f"spaCy's {SPACY_MODEL}")
 
 
 CHECKS = (

@@ -3,18 +3,23 @@
 The index folder is complete in itself: the search index, product records, labels, prices and what the goals need.
 It is written beside its final place and moved there when it is done, under a lock, so that several processes may
 ask for the same index. What a killed build leaves (`<folder>.partial`) is never used, and removed by the next build.
+Only a folder that is absent, empty or an index of ours, known by its meta.json, is ever replaced: the name of a folder
+comes from a user, who may have mistyped it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
+import shutil
 import sys
 import time
 import zlib
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,20 +36,11 @@ from actfirst.environments.webshop.catalogue import (
     remembering_search,
 )
 from actfirst.environments.webshop.goals import Goal, MadeGoals, draw_caps, draw_prices, goal_order, human_goals
-from actfirst.environments.webshop.index_folder import (
-    Source,
-    check_place,
-    locked,
-    made_of,
-    read_meta,
-    replacing,
-    write_meta,
-)
 from actfirst.environments.webshop.json_stream import stream_object
 from actfirst.environments.webshop.products import Product
 from actfirst.environments.webshop.search.builder import IndexBuilder
 from actfirst.environments.webshop.search.index import SearchIndex
-from actfirst.environments.webshop.shelf import DiskShelf, Labels
+from actfirst.environments.webshop.shelf import Labels, Shelf, disk_shelf
 from actfirst.errors import EnvironmentFailure
 
 FORMAT = 2
@@ -52,6 +48,14 @@ FORMAT = 2
 
 Progress = Callable[[str, int], None]
 """Told what is being done and how many products are through."""
+
+_META = "meta.json"
+_REPLACED = "replaced"
+_UNFINISHED = 0
+"""The format of an index that is not finished, which no program asks for."""
+
+Source = dict[str, Any]
+"""What an index was made of: `format`, `limit`, `files`."""
 
 _RECORDS = "products.bin"
 _SECONDS_BETWEEN_LINES = 5.0
@@ -84,10 +88,9 @@ def is_indexed(files: CatalogueFiles, folder: Path, limit: int | None = None) ->
 
 
 def open_catalogue(folder: Path) -> Catalogue:
-    """The catalogue of a finished index folder."""
     meta = read_meta(folder)
     index = SearchIndex.open(folder)
-    shelf = DiskShelf(
+    shelf = disk_shelf(
         folder / _RECORDS,
         np.load(folder / "record_starts.npy", mmap_mode="r"),
         index.find,
@@ -155,8 +158,8 @@ class _Writer:
         self._builder = IndexBuilder(folder)
         self._records = (folder / _RECORDS).open("wb")
         self._starts = array("Q", [0])
-        self._categories = _Numbering()
-        self._queries = _Numbering()
+        self._categories = Labels()
+        self._queries = Labels()
         self._combinations = array("q")
         self._asked = array("b")
         self._lows = array("d")
@@ -191,8 +194,8 @@ class _Writer:
         caps[asked] = draw_caps(prices[asked].tolist())
         arrays: dict[str, NDArray[Any]] = {
             "record_starts": np.frombuffer(self._starts, np.uint64),
-            "category_numbers": np.frombuffer(self._categories.numbers, np.uint32),
-            "query_numbers": np.frombuffer(self._queries.numbers, np.uint32),
+            "category_numbers": np.asarray(self._categories.numbers),
+            "query_numbers": np.asarray(self._queries.numbers),
             "goal_ends": np.cumsum(np.frombuffer(self._combinations, np.int64)),
             "prices": prices,
             "caps": caps,
@@ -210,18 +213,7 @@ class _Writer:
         write_meta(self._folder, source, meta)
 
 
-class _Numbering:
-    """Gives equal labels equal numbers, in the order in which they first come."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-        self.numbers = array("I")
-
-    def add(self, label: str) -> None:
-        self.numbers.append(self.known.setdefault(label, len(self.known)))
-
-
-def _made(folder: Path, shelf: DiskShelf) -> MadeGoals:
+def _made(folder: Path, shelf: Shelf) -> MadeGoals:
     """Generated goals; their order takes a while on a full catalogue, so it is kept in the folder."""
     ends = np.load(folder / "goal_ends.npy", mmap_mode="r")
     path = folder / "goal_order.npy"
@@ -233,14 +225,80 @@ def _made(folder: Path, shelf: DiskShelf) -> MadeGoals:
     return MadeGoals(shelf.__getitem__, ends, caps, np.load(path, mmap_mode="r"))
 
 
-def _human(folder: Path, shelf: DiskShelf, prices: NDArray[np.float64]) -> list[Goal]:
+def _human(folder: Path, shelf: Shelf, prices: NDArray[np.float64]) -> list[Goal]:
     written = json.loads((folder / "human.json").read_text(encoding="utf-8"))
     annotated = ((shelf[position], float(prices[position]), texts) for position, texts in written)
     return in_order(human_goals(annotated))
 
 
-def _position(shelf: DiskShelf, asin: str) -> int:
+def _position(shelf: Shelf, asin: str) -> int:
     position = shelf.position(asin)
     if position is None:
         raise KeyError(asin)
     return position
+
+
+def made_of(folder: Path) -> Source | None:
+    """The source of an index; None for a folder that is not an index, or absent."""
+    try:
+        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        return None
+    source = meta.get("source") if isinstance(meta, dict) else None
+    return source if isinstance(source, dict) and {"format", "limit", "files"} <= source.keys() else None
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    meta: dict[str, Any] = json.loads((folder / _META).read_text(encoding="utf-8"))
+    return meta
+
+
+def write_meta(folder: Path, source: Source, more: Mapping[str, Any]) -> None:
+    (folder / _META).write_text(json.dumps({"source": source, **more}), encoding="utf-8")
+
+
+def check_place(folder: Path, files: CatalogueFiles) -> None:
+    """Refuse a folder that holds something else than an index, the files that are to be indexed above all."""
+    for path in files.present:
+        if any(place.is_relative_to(folder) for place in (path.resolve(), path.parent.resolve())):
+            raise EnvironmentFailure(
+                f"the search index cannot be written to {folder}, because the product files are in it ({path}); "
+                "name another folder with environment.index"
+            )
+    _check_replaceable(folder)
+
+
+@contextmanager
+def replacing(folder: Path, source: Source) -> Iterator[Path]:
+    """A new folder to write an index into; it takes the place of `folder` unless an error ends the writing."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    _check_replaceable(partial)
+    if partial.exists():
+        shutil.rmtree(partial)
+    partial.mkdir()
+    write_meta(partial, {**source, "format": _UNFINISHED}, {})
+    yield partial
+    _check_replaceable(folder)  # once more: building takes minutes
+    if folder.exists():
+        os.rename(folder, partial / _REPLACED)  # removed after the move: a kill leaves no half of an index
+    os.replace(partial, folder)
+    shutil.rmtree(folder / _REPLACED, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time builds an index; the lock goes with the process that holds it."""
+    with folder.with_name(f"{folder.name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _check_replaceable(place: Path) -> None:
+    if not os.path.lexists(place):
+        return
+    if place.is_dir() and not place.is_symlink() and (made_of(place) or not any(place.iterdir())):
+        return
+    raise EnvironmentFailure(
+        f"the search index is not written over {place}, which is not an index of actfirst; move it away, or name a "
+        "folder that is empty or does not exist with environment.index"
+    )

@@ -18,7 +18,6 @@ _LATIN_1 = dict.fromkeys(range(128, 256))
 
 
 def alike(first: str, second: str) -> bool:
-    """Whether two texts count as the same."""
     return token_set_ratio(first, second) > MATCH
 
 

@@ -15,7 +15,6 @@ _BETWEEN = " \t\r\n,"
 
 
 def stream_list(path: Path) -> Iterator[Any]:
-    """The entries of a file that holds one list."""
     with path.open(encoding="utf-8") as file:
         reader = _Reader(path, file)
         reader.expect("[")
@@ -24,7 +23,6 @@ def stream_list(path: Path) -> Iterator[Any]:
 
 
 def stream_object(path: Path) -> Iterator[tuple[str, Any]]:
-    """The keys and values of a file that holds one object."""
     with path.open(encoding="utf-8") as file:
         reader = _Reader(path, file)
         reader.expect("{")

@@ -34,6 +34,7 @@ def _open(section: WebshopSection) -> World:
         products=section.products,
         goals=section.goals,
         nouns=section.nouns,
+        after_invalid=section.after_invalid,
         turn_limit=section.turn_limit,
         splits={"train": range(*section.train), "eval": range(*section.eval)},
     )
@@ -70,11 +71,11 @@ def _without_price(instruction: str) -> str:
     return _PRICE.sub("", instruction)
 
 
-def _action_values(observation: Observation) -> Mapping[str, str]:
+def _action_values(observation: Observation) -> Mapping[str, Sequence[str]]:
     # The query is the student's to write, so search appears as a form; it is offered only with a search bar.
     actions = ["search[<your query>]"] if has_search_bar(observation) else []
     actions += [action for action in observation.admissible if action.startswith("click[")]
-    return {"available_actions": "\n".join(f"'{action}'," for action in actions)}
+    return {"available_actions": actions}
 
 
 def without_instruction(page: str) -> str:
@@ -101,6 +102,7 @@ KIND = EnvironmentKind(
     section=WebshopSection,
     open=_open,
     rules=WebshopRules(),
+    executes_unlisted=True,  # a search has no place in a list
     prompts=PromptForms(
         files("actfirst.environments.webshop") / "templates", _action_values, without_instruction
     ),

@@ -1,7 +1,7 @@
 """Which words of a product title are nouns: the reward compares those of two titles.
 
-The original asks spaCy's small English model. `spacy_nouns` does the same where spaCy and a model are installed.
-`simple_nouns` is what runs otherwise: no statistics, only a list of the words that titles use and that are no
+The original asks spaCy's small English model, and so does `spacy_nouns`. `simple_nouns` needs no installation and is
+used where a recipe says so: no statistics, only a list of the words that titles use and that are no
 nouns, and the endings of adverbs, participles and some adjectives. It calls more words nouns than spaCy does, so
 it finds a common noun slightly more often; titles that are equal, or share nothing, come out the same.
 """
@@ -16,8 +16,8 @@ from importlib.util import find_spec
 Nouns = Callable[[str], Sequence[str]]
 """From a title to its nouns in lower case, in order, repetitions included."""
 
-SPACY_MODELS = ("en_core_web_sm", "en_core_web_md", "en_core_web_lg")
-"""In order of preference: the original loads the small one."""
+SPACY_MODEL = "en_core_web_sm"
+"""The model that the original loads."""
 
 SPACY_INSTALL = "pip install 'actfirst[spacy]', then python -m spacy download en_core_web_sm"
 
@@ -60,18 +60,15 @@ def _may_be_noun(word: str) -> bool:
     return len(word) < _SHORTEST_WITH_ENDING or not word.endswith(_NO_NOUN_ENDINGS)
 
 
-def spacy_model() -> str | None:
-    """The installed model that would be used; None where spaCy or every model is missing."""
-    if find_spec("spacy") is None:
-        return None
-    return next((name for name in SPACY_MODELS if find_spec(name) is not None), None)
+def has_spacy() -> bool:
+    """Whether spaCy and its model are installed. Looked for, not imported: that takes seconds."""
+    return all(find_spec(name) is not None for name in ("spacy", SPACY_MODEL))
 
 
-def spacy_nouns(model: str) -> Nouns:
-    """The nouns that a spaCy model finds."""
+def spacy_nouns() -> Nouns:
     import spacy
 
-    language = spacy.load(model, disable=["parser", "ner", "lemmatizer"])
+    language = spacy.load(SPACY_MODEL, disable=["parser", "ner", "lemmatizer"])
 
     @lru_cache(maxsize=16_384)
     def nouns(title: str) -> tuple[str, ...]:

@@ -113,7 +113,6 @@ def _choosable(product: Product) -> dict[str, list[str]]:
 
 
 def _meets(value: str, goal: Goal) -> frozenset[int]:
-    """Which of the wanted options a value meets."""
     reduced = str(colour_of(value))
     return frozenset(
         number for number, wanted in enumerate(goal.options) if alike(reduced, str(colour_of(wanted)))

@@ -54,17 +54,12 @@ class Page:
     def clickables(self) -> dict[str, Piece]:
         """What can be clicked, by its text: buttons, then products, then options. Of equals the last counts,
         at the place of the first."""
-        found: dict[str, Piece] = {}
-        for piece in self.pieces:
-            if piece.kind is Kind.BUTTON:
-                found[piece.text.lower()] = piece
-        for piece in self.pieces:
-            if piece.kind is Kind.PRODUCT:
-                found[piece.text.lower()] = piece
-        for piece in self.pieces:
-            if piece.kind is Kind.OPTION:
-                found[piece.text] = piece
-        return found
+        return {
+            piece.text if kind is Kind.OPTION else piece.text.lower(): piece
+            for kind in (Kind.BUTTON, Kind.PRODUCT, Kind.OPTION)
+            for piece in self.pieces
+            if piece.kind is kind
+        }
 
     def text(self, address: str, visited: Collection[str]) -> str:
         """The `text_rich` observation. An option is marked where its value stands in quotes in the page's

@@ -65,7 +65,6 @@ class Product:
 
 
 def read_product(item: Mapping[str, Any], annotation: Mapping[str, Any] | None) -> Product:
-    """The product of an item and of its annotation, if it has one."""
     annotation = annotation or {}
     bullets = item["small_description"]
     pricing, tag = read_pricing(item.get("pricing"))
@@ -108,7 +107,6 @@ def read_options(groups: Mapping[str, Any] | str | None) -> dict[str, tuple[str,
 
 
 def kept(items: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The items that the shop sells."""
     seen: set[str] = set()
     for item in items:
         asin = item["asin"]

@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from actfirst.config.base import NonNegative, Positive
 from actfirst.environments.base import EnvironmentSection
 
+NounChoice = Literal["spacy", "simple"]
+AfterInvalid = Literal["page", "message"]
+
 
 class WebshopSection(EnvironmentSection):
     """WebShop's text environment. Ranges of goal ids are written as first id and the id after the last."""
@@ -24,8 +27,11 @@ class WebshopSection(EnvironmentSection):
     goals: Literal["auto", "human", "synthetic"] = Field(
         "auto", description="written by people, or made from options; auto: people's, if there are enough"
     )
-    nouns: Literal["auto", "spacy", "simple"] = Field(
-        "auto", description="noun tagger of the reward; auto: spaCy if it and an English model are installed"
+    nouns: NounChoice = Field(
+        "spacy", description="noun tagger of the reward; spacy: the original's; simple: needs no installation"
+    )
+    after_invalid: AfterInvalid = Field(
+        "page", description="what an invalid action shows: the same page, or a message that says what is wrong"
     )
     train: tuple[NonNegative, Positive] = Field((0, 4096), description="goal ids of the train split")
     eval: tuple[NonNegative, Positive] = Field((4096, 4196), description="goal ids of the eval split")

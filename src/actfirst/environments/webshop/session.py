@@ -155,9 +155,9 @@ class Session:
             case ["<a>", *_] | ["<c>"]:
                 return None
             case ["<c>", category, *_]:
-                return shelf.of_category(category.strip())
+                return shelf.categories.positions(category.strip())
             case ["<q>", *rest]:
-                return shelf.of_query(" ".join(rest).strip())
+                return shelf.queries.positions(" ".join(rest).strip())
         positions = (shelf.position(asin) for asin in self._shop.search(" ".join(words)))
         return [position for position in positions if position is not None]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,97 +17,63 @@ from actfirst.environments.webshop.products import Product
 _KEPT_IN_MEMORY = 4096
 
 
-class Shelf(Protocol):
-    """The products of a catalogue in its order."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, position: int) -> Product: ...
-
-    def position(self, asin: str) -> int | None:
-        """Where the product of an asin stands."""
-        ...
-
-    def of_category(self, category: str) -> Sequence[int]:
-        """Where the products of a category stand."""
-        ...
-
-    def of_query(self, query: str) -> Sequence[int]:
-        """Where the products stand that were collected with a query."""
-        ...
-
-
-class MemoryShelf:
-    """Products that are all in memory."""
-
-    def __init__(self, products: Iterable[Product]) -> None:
-        self._products = tuple(products)
-        self._positions = {product.asin: position for position, product in enumerate(self._products)}
-
-    def __len__(self) -> int:
-        return len(self._products)
-
-    def __getitem__(self, position: int) -> Product:
-        return self._products[position]
-
-    def position(self, asin: str) -> int | None:
-        return self._positions.get(asin)
-
-    def of_category(self, category: str) -> list[int]:
-        return [at for at, product in enumerate(self._products) if product.category == category]
-
-    def of_query(self, query: str) -> list[int]:
-        return [at for at, product in enumerate(self._products) if product.query == query]
-
-
 class Labels:
-    """One label per product, such as its category; equal labels are stored once."""
+    """One label per product, such as its category. Equal labels have equal numbers, and are stored once."""
 
-    def __init__(self, names: Sequence[str], numbers: NDArray[np.uint32]) -> None:
-        self._known = {name: number for number, name in enumerate(names)}
-        self._numbers = numbers
+    def __init__(self, names: Sequence[str] = (), numbers: NDArray[np.uint32] | None = None) -> None:
+        self.known = {name: number for number, name in enumerate(names)}
+        self.numbers: array[int] | NDArray[np.uint32] = array("I") if numbers is None else numbers
 
-    def positions(self, name: str) -> list[int]:
-        number = self._known.get(name)
-        if number is None:
-            return []
-        found: list[int] = np.flatnonzero(self._numbers == number).tolist()
+    def add(self, label: str) -> None:
+        assert isinstance(self.numbers, array)
+        self.numbers.append(self.known.setdefault(label, len(self.known)))
+
+    def positions(self, label: str) -> list[int]:
+        found: list[int] = np.flatnonzero(np.asarray(self.numbers) == self.known.get(label, -1)).tolist()
         return found
 
 
-class DiskShelf:
-    """Products in a file of compressed records; those used lately are kept in memory."""
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The products of a catalogue in its order. `position` tells where the product of an asin stands, the labels where
+    those of a category stand, or those that were collected with a query."""
 
-    def __init__(
-        self,
-        records: Path,
-        starts: NDArray[np.uint64],
-        find: Callable[[str], int | None],
-        categories: Labels,
-        queries: Labels,
-    ) -> None:
-        self._records = np.memmap(records, np.uint8, mode="r")
-        self._starts = starts
-        self._categories = categories
-        self._queries = queries
-        self._read = lru_cache(maxsize=_KEPT_IN_MEMORY)(self._read_record)
-        self._find = lru_cache(maxsize=_KEPT_IN_MEMORY)(find)
+    size: int
+    product: Callable[[int], Product]
+    position: Callable[[str], int | None]
+    categories: Labels
+    queries: Labels
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return self.size
 
     def __getitem__(self, position: int) -> Product:
-        return self._read(int(position))
+        return self.product(int(position))
 
-    def position(self, asin: str) -> int | None:
-        return self._find(asin)
 
-    def of_category(self, category: str) -> list[int]:
-        return self._categories.positions(category)
+def memory_shelf(products: Iterable[Product]) -> Shelf:
+    shelved = tuple(products)
+    categories, queries = Labels(), Labels()
+    for product in shelved:
+        categories.add(product.category)
+        queries.add(product.query)
+    positions = {product.asin: position for position, product in enumerate(shelved)}
+    return Shelf(len(shelved), shelved.__getitem__, positions.get, categories, queries)
 
-    def of_query(self, query: str) -> list[int]:
-        return self._queries.positions(query)
 
-    def _read_record(self, position: int) -> Product:
-        start, end = int(self._starts[position]), int(self._starts[position + 1])
-        return Product.load(zlib.decompress(self._records[start:end].tobytes()))
+def disk_shelf(
+    path: Path,
+    starts: NDArray[np.uint64],
+    find: Callable[[str], int | None],
+    categories: Labels,
+    queries: Labels,
+) -> Shelf:
+    """Products in a file of compressed records; those used lately are kept in memory."""
+    records = np.memmap(path, np.uint8, mode="r")
+
+    @lru_cache(maxsize=_KEPT_IN_MEMORY)
+    def read(position: int) -> Product:
+        start, end = int(starts[position]), int(starts[position + 1])
+        return Product.load(zlib.decompress(records[start:end].tobytes()))
+
+    return Shelf(len(starts) - 1, read, lru_cache(maxsize=_KEPT_IN_MEMORY)(find), categories, queries)

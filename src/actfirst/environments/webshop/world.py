@@ -24,7 +24,15 @@ from actfirst.environments.webshop.catalogue import (
 )
 from actfirst.environments.webshop.environment import WebshopEnvironment
 from actfirst.environments.webshop.goals import Goal
-from actfirst.environments.webshop.nouns import SPACY_INSTALL, Nouns, simple_nouns, spacy_model, spacy_nouns
+from actfirst.environments.webshop.nouns import (
+    SPACY_INSTALL,
+    SPACY_MODEL,
+    Nouns,
+    has_spacy,
+    simple_nouns,
+    spacy_nouns,
+)
+from actfirst.environments.webshop.section import AfterInvalid, NounChoice
 from actfirst.environments.webshop.session import Shop
 from actfirst.errors import EnvironmentFailure, TaskError
 from actfirst.records import Task
@@ -36,7 +44,6 @@ REVISION = 1
 """Counts changes of this implementation after which stored references would not replay."""
 
 GoalChoice = Literal["auto", "human", "synthetic"]
-NounChoice = Literal["auto", "spacy", "simple"]
 
 
 class WebshopWorld:
@@ -52,8 +59,10 @@ class WebshopWorld:
         tagger: str = "simple",
         turn_limit: int = TURN_LIMIT,
         splits: Mapping[str, range] = SPLITS,
+        after_invalid: AfterInvalid = "page",
     ) -> None:
         self.turn_limit = turn_limit
+        self._after_invalid: AfterInvalid = after_invalid
         self.shop = Shop(catalogue.shelf, catalogue.price, catalogue.search, nouns)
         self._splits = dict(splits)
         self.kind, self.goals = _choose_goals(catalogue, goals, max(ids.stop for ids in splits.values()))
@@ -69,10 +78,9 @@ class WebshopWorld:
         return tuple(Task(f"webshop/{split}/{number}", split, self.kind) for number in self._splits[split])
 
     def open(self) -> WebshopEnvironment:
-        return WebshopEnvironment(self.shop, self.find)
+        return WebshopEnvironment(self.shop, self.find, self._after_invalid)
 
     def find(self, task: Task) -> tuple[int, Goal]:
-        """The id and the goal of a task."""
         name, _, number = task.id.rpartition("/")
         split = name.removeprefix("webshop/")
         if split in self._splits and number.isdecimal() and int(number) in self._splits[split]:
@@ -85,13 +93,15 @@ def open_webshop(
     index: str = "",
     products: int = 0,
     goals: GoalChoice = "auto",
-    nouns: NounChoice = "auto",
+    nouns: NounChoice = "spacy",
     turn_limit: int = TURN_LIMIT,
     splits: Mapping[str, range] = SPLITS,
+    after_invalid: AfterInvalid = "page",
 ) -> WebshopWorld:
     """The world of a catalogue folder, or of the catalogue in the package where no folder is named."""
     tagger, name = choose_nouns(nouns)
-    return WebshopWorld(open_folder(folder, index, products), goals, tagger, name, turn_limit, splits)
+    catalogue = open_folder(folder, index, products)
+    return WebshopWorld(catalogue, goals, tagger, name, turn_limit, splits, after_invalid)
 
 
 def fits_in_memory(folder: str) -> bool:
@@ -120,16 +130,16 @@ def index_place(folder: str, index: str = "", products: int = 0) -> Path:
 
 
 def choose_nouns(choice: NounChoice) -> tuple[Nouns, str]:
-    """The noun tagger of the reward, and its name."""
-    model = None if choice == "simple" else spacy_model()
-    if model is not None:
-        return spacy_nouns(model), model
-    if choice == "spacy":
+    """The noun tagger of the reward, and its name. There is no fallback: another tagger is another reward."""
+    if choice == "simple":
+        return simple_nouns, "simple"
+    if not has_spacy():
         raise EnvironmentFailure(
-            f"environment.nouns = 'spacy' needs spaCy and an English model: {SPACY_INSTALL}; "
-            "or set environment.nouns = 'simple'"
+            f"environment.nouns = 'spacy', the noun tagger of WebShop's reward, needs spaCy and {SPACY_MODEL}: "
+            f"{SPACY_INSTALL}; or set environment.nouns = 'simple', whose rewards are not quite the original's "
+            "(docs/webshop.md)"
         )
-    return simple_nouns, "simple"
+    return spacy_nouns(), SPACY_MODEL
 
 
 def _choose_goals(catalogue: Catalogue, choice: GoalChoice, needed: int) -> tuple[GoalKind, Sequence[Goal]]:

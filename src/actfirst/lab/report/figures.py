@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from actfirst.errors import RunFolderError
 from actfirst.lab.alignment_rates import RATES, alignment_over_updates
 from actfirst.lab.compare import MethodRuns, spread_over_time
 from actfirst.lab.report.bench_tables import said, simulated_mark
 from actfirst.lab.report.cells import csv_text
+from actfirst.lab.report.run_tables import early_window
 from actfirst.lab.report.sources import Setting
 from actfirst.lab.results import QualityResult
 from actfirst.lab.rollout.result import RolloutPoint, RolloutResult
+from actfirst.lab.throughput import times_of
 from actfirst.methods.strategies import Strategy
 from actfirst.methods.table import METHODS
 from actfirst.runs.run import Run
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _PALETTE = ("#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#D55E00", "#009E73", "#7A7A00", "#8C564B", "#000000")
 _DASHES = ((None, None), (6, 2), (2, 2), (8, 2, 2, 2))
 _RUN = ("method", "run", "seed")
+SMOOTHED = 5
+UTILISATION_PARTS = ("engine", "learner", "other", "workers")
 _TITLES = {
     "first_action": "First action",
     "full_trajectory": "Full trajectory",
@@ -121,6 +126,55 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     title = f"Reference alignment during training, {setting.label}"
     series = csv_text((*_RUN, "update", *RATES), points)
     return _save(figure, folder, f"alignment-{place}", title, caption, _paths(groups), series)
+
+
+def draw_utilisation(setting: Setting, place: int, folder: Path) -> Figure | None:
+    """How busy the machine was, in the early window and over whole runs; the first seed of each method."""
+    runs = {group: group.runs[0] for group in setting.groups if len(group.runs[0].utilisation) > 1}
+    if not runs:
+        return None
+    figure, (early, whole) = _figure(2, width=11.0, height=4.0)
+    on_gpus = any(line.gpus for run in runs.values() for line in run.utilisation)
+    for group, run in runs.items():
+        colour, dashes = _look(group, setting)
+        xs, ys = smoothed([(line.seconds, line.busy) for line in run.utilisation])
+        for axes in (early, whole):
+            axes.plot(xs, ys, color=colour, dashes=dashes, linewidth=1.4, label=_with_rate(group, run))
+    window = early_window([run.utilisation[-1].seconds for run in runs.values()])
+    early.set_xlim(0, window)
+    whole.set_xlim(left=0)
+    for axes, title in ((early, f"first {window:g} s"), (whole, "whole run")):
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("training time (s)")
+        axes.set_title(title, fontsize=10, loc="left")
+    early.set_ylabel("GPU utilisation (%)" if on_gpus else "processor (% of one core)")
+    _legend_below(figure, whole)
+    what = "mean over GPUs" if on_gpus else "all threads and worker processes of the run: no GPU was found"
+    series = csv_text(
+        (*_RUN, "training_seconds", "busy", *UTILISATION_PARTS),
+        [
+            (*_names(group, run), line.seconds, f"{line.busy:.1f}", *map(line.parts.get, UTILISATION_PARTS))
+            for group, run in runs.items()
+            for line in run.utilisation
+        ],
+    )
+    caption = f"One run of each method, {what}, smoothed over {SMOOTHED} samples; steps/s is the throughput of the run."
+    title, paths = f"Utilisation over time, {setting.label}", [run.folder for run in runs.values()]
+    return _save(figure, folder, f"utilisation-{place}", title, caption, paths, series)
+
+
+def smoothed(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Means over some neighbouring samples."""
+    values = [value for _, value in points]
+    windows = [values[max(0, at + 1 - SMOOTHED) : at + 1] for at in range(len(values))]
+    return [second for second, _ in points], [statistics.fmean(window) for window in windows]
+
+
+def _with_rate(group: MethodRuns, run: Run) -> str:
+    try:
+        return f"{group.label}, {times_of(run).full.rate:.2f} steps/s"
+    except RunFolderError:
+        return group.label
 
 
 def draw_rollout(stored: tuple[Path, RolloutResult], place: int, folder: Path) -> Figure:

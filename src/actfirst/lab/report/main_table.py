@@ -46,8 +46,7 @@ def main_table(setting: Setting, place: int) -> Table | None:
         [
             Words(other.label),
             *(column.cell([other.result.result], [other.path]) for column in columns),
-            Words(NOTHING),
-            Words(NOTHING),
+            *[Words(NOTHING)] * 3,
         ]
         for other in setting.others
     ]
@@ -56,6 +55,7 @@ def main_table(setting: Setting, place: int) -> Table | None:
             Words(group.label),
             *(column.cell(finals[group.label], group.paths) for column in columns),
             number(_times(group), 1, group.paths),
+            number(_process_times(group), 1, group.paths),
             _speedup_cell(group, setting.group(VANILLA)),
         ]
         for group in trained
@@ -68,7 +68,7 @@ def main_table(setting: Setting, place: int) -> Table | None:
         slug=f"main-{place}",
         title=f"Task performance and training cost, {setting.label}",
         note=_note(trained),
-        heads=("Method", *(column.head for column in columns), "Training time (s)", "Speedup"),
+        heads=("Method", *(column.head for column in columns), "Training time (s)", "Process (s)", "Speedup"),
         rows=tuple(map(tuple, [*others, *body])),
         rules=(len(others),) if others and body else (),
     )
@@ -98,6 +98,12 @@ def _times(group: MethodRuns) -> Statistic:
     return Statistic.over([run.summary.training_seconds for run in group.runs])
 
 
+def _process_times(group: MethodRuns) -> Statistic | None:
+    """From launch to exit; None where a run does not say it."""
+    seconds = [run.summary.process_seconds for run in group.runs]
+    return Statistic.over(seconds) if all(seconds) else None
+
+
 def _speedup_cell(group: MethodRuns, base: MethodRuns | None) -> Cell:
     theirs = base.by_seed() if base is not None else {}
     own = [run for run in group.runs if run.seed in theirs]
@@ -116,7 +122,7 @@ def _note(groups: Sequence[MethodRuns]) -> str:
         else "± is the sample deviation over evaluation seeds"
     )
     return (
-        f"SR and Score in percent, Round in turns; {spread}. Training time is from launch to the end without "
-        "evaluation; speedups are paired with vanilla by seed. Among trained students the best is bold and the second "
-        "best underlined."
+        f"SR and Score in percent, Round in turns; {spread}. Training time is without evaluation, process time from "
+        "launch to exit with it; speedups are paired with vanilla by seed. Among trained students the best is bold and "
+        "the second best underlined."
     )

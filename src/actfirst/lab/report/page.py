@@ -18,6 +18,7 @@ from actfirst.lab.report import figures
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
 from actfirst.lab.report.cells import Number, Table
+from actfirst.lab.report.cost_table import cost_table
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
@@ -84,7 +85,7 @@ def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst rep
 def make_sections(sources: Sources, drawings: Path) -> list[Section]:
     """All that the sources have something to say about."""
     settings, rollouts, qualities = sources.settings, sources.rollouts, sources.qualities
-    ablations = ablation_table(settings)
+    ablations, costs = ablation_table(settings), cost_table(sources.preparations)
     sections = [
         Section("results", "Results", _each(main_table, settings)),
         Section("ablation", "Ablations", (ablations,) if ablations else ()),
@@ -113,6 +114,13 @@ def make_sections(sources: Sources, drawings: Path) -> list[Section]:
             _each(alignment_table, settings),
             _each(partial(figures.draw_alignment, folder=drawings), settings),
         ),
+        Section(
+            "utilisation",
+            "Utilisation",
+            (),
+            _each(partial(figures.draw_utilisation, folder=drawings), settings),
+        ),
+        Section("preparation", "Offline preparation", (costs,) if costs else ()),
         Section("latency", "Latency of turns", _each(latency_table, settings)),
     ]
     return [section for section in sections if section.tables or section.figures]

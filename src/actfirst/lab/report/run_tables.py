@@ -129,8 +129,8 @@ def latency_table(setting: Setting, place: int) -> Table | None:
         slug=f"latency-{place}",
         title=f"Latency of turns during training, {setting.label}",
         note="From a turn's context to the next observation, other rollouts under way; replayed turns are left out. "
-        "The share of reasoning is of turns that think before they act, shared out by the characters of their "
-        "responses.",
+        "The share of reasoning is of turns that think before they act: tokens up to the end of reasoning, of all "
+        "tokens that the response has.",
         heads=("Method", "Turns", "Seconds, mean", "5 % to 95 %", "Reasoning (%)", "5 % to 95 %"),
         rows=tuple(rows),
     )

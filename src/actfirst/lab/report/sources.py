@@ -20,6 +20,7 @@ from actfirst.lab.results import QualityResult
 from actfirst.lab.rollout.result import RolloutResult
 from actfirst.methods.table import METHODS
 from actfirst.runs.evaluations import StoredEvaluation
+from actfirst.runs.preparation import PREPARATION, Preparation
 from actfirst.runs.record import parse, read_object
 from actfirst.runs.run import EVALUATIONS, Run, open_run
 from actfirst.runs.run_folder import CONFIG
@@ -60,6 +61,7 @@ class Sources:
     settings: tuple[Setting, ...]
     rollouts: tuple[tuple[Path, RolloutResult], ...]
     qualities: tuple[tuple[Path, QualityResult], ...]
+    preparations: tuple[tuple[Path, Preparation], ...]
     unfinished: tuple[Path, ...]
     machines: tuple[str, ...]
 
@@ -81,10 +83,11 @@ def find_sources(paths: Sequence[Path]) -> Sources:
         settings=_settings([run for run in runs if run.finished], evaluations),
         rollouts=tuple((p, parse(d, RolloutResult, str(p))) for p, d in of_kind(stored.BENCH_ROLLOUT)),
         qualities=tuple((p, parse(d, QualityResult, str(p))) for p, d in of_kind(stored.BENCH_QUALITY)),
+        preparations=tuple((p, parse(d, Preparation, str(p))) for p, d in of_kind(PREPARATION)),
         unfinished=tuple(run.folder for run in runs if not run.finished),
         machines=stored.machines(data for data in read.values() if data.get("kind") in stored.KINDS),
     )
-    if not (sources.settings or sources.rollouts or sources.qualities):
+    if not (sources.settings or sources.rollouts or sources.qualities or sources.preparations):
         named = ", ".join(map(str, paths))
         raise ConfigError(f"nothing to report on: {named} holds neither a finished run nor a stored result")
     return sources

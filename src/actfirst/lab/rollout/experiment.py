@@ -24,6 +24,7 @@ from actfirst.lab.rollout.settings import Point, RolloutSettings
 from actfirst.lab.rollout.simulated import LatencyModel, SimulatedEngine, run_in_virtual_time
 from actfirst.lab.rollout.timing import calibrate, time_point
 from actfirst.lab.spread import Told
+from actfirst.policy.chat_template import Ending
 from actfirst.policy.history import fit
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Mode, TurnContext
@@ -87,13 +88,14 @@ async def make_contexts(
     """Contexts of training tasks, in proportion to task types."""
     stage = open_stage(config.environment, config.pool)
     templates, limit = stage.templates, config.rollout.generation.prompt_limit
+    ending = Ending(config.rollout.generation.fast_reasoning)
     contexts = []
     try:
         async with stage.pool.lease() as environment:
             for task in draw_tasks(stage.world.tasks("train"), settings.contexts, settings.seed):
                 instruction, observation = await environment.reset(task)
                 context = TurnContext(instruction, (), observation, 1)
-                fast = fit(encoder, templates, Mode.NEXT_ACTION, context, limit)
+                fast = fit(encoder, templates, Mode.NEXT_ACTION, context, limit, ending=ending)
                 full = fit(encoder, templates, Mode.FULL, context, limit)
                 contexts.append(BenchContext(task.id, fast.ids, full.ids))
     finally:

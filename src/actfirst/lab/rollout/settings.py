@@ -62,6 +62,16 @@ class Point:
 
 _CAPS, _HORIZONS = (16, 32, 64, 128, 256), (1, 2, 4, 8, 16, 30)
 
+# Settings of the engine in the paper's table, where training has others.
+_PAPER_ENGINE = ("engine.max_prefill_tokens=16384", "engine.vllm.gpu_memory_utilization=0.85")
+
+
+def engine_of(scale: str, *, optimised: bool) -> list[str]:
+    """Overrides of a recipe for the experiment. The paper has neither a prefix cache nor pauses."""
+    ours = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
+    return [*ours, *_PAPER_ENGINE] if scale == "paper" else ours
+
+
 SCALES: dict[str, RolloutSettings] = {
     "paper": RolloutSettings(1024, 16, 16, (128, 512), _CAPS, 30, _HORIZONS, 256, 3),
     "laptop": RolloutSettings(16, 16, 4, (32, 128), _CAPS, 30, _HORIZONS, 256, 3),

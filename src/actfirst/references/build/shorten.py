@@ -43,19 +43,39 @@ def shorten(
     clock: Callable[[], float] = time.monotonic,
 ) -> Shortened:
     """Leave out what can be left out of `actions`, which work. No list is asked about twice."""
-    search = _Search(tuple(actions), works, budget, clock)
+    best, replays, started = tuple(actions), 0, clock()
+    failed: set[tuple[str, ...]] = {()}
+
+    def spent() -> bool:
+        return replays >= budget.replays or clock() - started >= budget.seconds
+
+    def accept(shorter: tuple[str, ...]) -> bool:
+        nonlocal best, replays
+        if spent() or shorter in failed:
+            return False
+        replays += 1
+        if works(shorter):
+            best = shorter
+            return True
+        failed.add(shorter)
+        return False
+
     guesses = {likely(actions, precedent) for precedent in precedents}
-    guessed = any(search.leap(guess) for guess in sorted(guesses, key=len))
-    # After a leap, large chunks have gone already.
+    guessed = any(len(guess) < len(best) and accept(guess) for guess in sorted(guesses, key=len))
+    # After a guess that works, large chunks have gone already.
     size = 1 if guessed else max(1, len(actions) // 2)
     while True:
-        removed = search.sweep(size)
-        if search.spent:
-            return Shortened(search.best, search.replays, False)
-        if size == 1 and not removed:
-            return Shortened(search.best, search.replays, True)
+        before = end = len(best)
+        while end > 0:  # the last chunk first: what follows success can most often go
+            start = max(0, end - size)
+            accept(best[:start] + best[end:])
+            end = start
+        if spent():
+            return Shortened(best, replays, False)
+        if size == 1 and len(best) == before:
+            return Shortened(best, replays, True)
         # Single actions are swept again until nothing moves: leaving one out may make another one superfluous.
-        size = max(1, min(size // 2, len(search.best) // 2))
+        size = max(1, min(size // 2, len(best) // 2))
 
 
 def likely(actions: Sequence[str], precedent: Precedent) -> tuple[str, ...]:
@@ -80,52 +100,3 @@ def likely(actions: Sequence[str], precedent: Precedent) -> tuple[str, ...]:
 
 def _verbs(actions: Sequence[str]) -> list[str]:
     return [action.partition(" ")[0] for action in actions]
-
-
-class _Search:
-    def __init__(
-        self,
-        actions: tuple[str, ...],
-        works: Callable[[tuple[str, ...]], bool],
-        budget: Budget,
-        clock: Callable[[], float],
-    ) -> None:
-        self.best = actions
-        self.replays = 0
-        self._works = works
-        self._budget = budget
-        self._clock = clock
-        self._started = clock()
-        self._failed: set[tuple[str, ...]] = set()
-
-    @property
-    def spent(self) -> bool:
-        return self.replays >= self._budget.replays or self._clock() - self._started >= self._budget.seconds
-
-    def leap(self, actions: tuple[str, ...]) -> bool:
-        """Take a shorter list at once, if it works."""
-        if len(actions) >= len(self.best) or self.spent or not self._try(actions):
-            return False
-        self.best = actions
-        return True
-
-    def sweep(self, size: int) -> bool:
-        """Try to leave out each chunk of `size`, the last first: what follows success can most often go."""
-        before = len(self.best)
-        end = len(self.best)
-        while end > 0 and not self.spent:
-            start = max(0, end - size)
-            shorter = self.best[:start] + self.best[end:]
-            if self._try(shorter):
-                self.best = shorter
-            end = start
-        return len(self.best) < before
-
-    def _try(self, actions: tuple[str, ...]) -> bool:
-        if not actions or actions in self._failed:
-            return False
-        self.replays += 1
-        if self._works(actions):
-            return True
-        self._failed.add(actions)
-        return False

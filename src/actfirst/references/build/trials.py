@@ -59,7 +59,6 @@ class Workbench:
         return self._rehearsal
 
     def try_out(self, task: Task, candidate: Candidate) -> Reference:
-        """What a candidate comes to in the environment."""
         return try_out(self.environment, task, candidate, self.kind.rules, self.kind.sources.rewrite)
 
     def close(self) -> None:

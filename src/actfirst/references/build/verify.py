@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from actfirst.environments.base import Environment
 from actfirst.environments.registry import Kind
 from actfirst.errors import ReferenceStoreError
 from actfirst.records import Task
 from actfirst.references.build.build import OpenWorld
 from actfirst.references.build.replay import follow
+from actfirst.references.build.trials import Workbench
 from actfirst.references.build.workers import GivenUp, run_jobs
 from actfirst.references.store import Configuration, ReferenceStore
 
@@ -67,27 +67,19 @@ class Verification:
 
 class _Follower:
     def __init__(self, kind: Kind, open_world: OpenWorld, path: Path) -> None:
-        self._rules = kind.rules
-        self._world = open_world()
+        self._bench = Workbench(kind, open_world())
         self._store = ReferenceStore.read(path)
-        self._environment: Environment | None = None
+        self.close = self._bench.close
 
     def work(self, task: Task) -> Verified:
         reference = self._store.get(task)
         assert reference is not None, "only tasks with a reference are asked about"
-        if self._environment is None:
-            self._environment = self._world.open()
         try:
-            followed = follow(self._environment, task, reference, self._rules)
+            followed = follow(self._bench.environment, task, reference, self._bench.kind.rules)
         except Exception as error:  # whatever a simulator raises is a failure of this task alone
             self.close()
             return Verified(task.id, task.kind, reference.reliable, f"failed: {error}", 0)
         return Verified(task.id, task.kind, reference.reliable, followed.reason.value, followed.turn)
-
-    def close(self) -> None:
-        if self._environment is not None:
-            self._environment.close()
-            self._environment = None
 
 
 def verify_store(

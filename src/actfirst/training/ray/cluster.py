@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -14,6 +14,7 @@ import ray
 from actfirst.config.config import Config
 from actfirst.config.sections import RuntimeSection
 from actfirst.errors import ConfigError
+from actfirst.methods.table import needs_teacher
 
 _MEGABYTE = 1024**2
 # An engine's actor serves all requests of a rollout batch at once; the engine itself decides how many run.
@@ -32,7 +33,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """All actors of a run. A teacher on servers that somebody else runs is no actor."""
+    """All actors of a run. A teacher on servers that somebody else runs is no actor, nor one that nobody asks."""
 
     engine: Demand
     teacher: Demand
@@ -42,12 +43,24 @@ class Demands:
     @classmethod
     def of(cls, config: Config) -> Demands:
         wanted = config.runtime
-        replicas = 0 if config.teacher.kind == "server" else wanted.teacher_replicas
+        here = config.teacher.kind != "server" and needs_teacher(config)
+        replicas = wanted.teacher_replicas if here else 0
         return cls(
             Demand("rollout engine", wanted.rollout_engines, wanted.cpus, wanted.engine_gpus),
             Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
             Demand("learner rank", wanted.learners, wanted.cpus, wanted.learner_gpus),
             Demand("environment worker", wanted.environment_workers, wanted.cpus, 0.0),
+        )
+
+    @classmethod
+    def of_players(cls, config: Config, engines: int) -> Demands:
+        """Engines and environments of a command that only plays."""
+        run = cls.of(config)
+        return cls(
+            replace(run.engine, count=engines),
+            replace(run.teacher, count=0),
+            replace(run.learner, count=0),
+            run.environment,
         )
 
     @property

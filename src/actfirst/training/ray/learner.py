@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,12 @@ class RankActor:
                 pass  # also after a failure: the other ranks wait for this one's parts
 
     def save(
-        self, folder: Path, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int
+        self,
+        folder: Path,
+        samples: Sequence[TurnSample],
+        trainer_state: Mapping[str, object],
+        keep: int,
+        also: Set[int],
     ) -> None:
         learner = self._learner
         if isinstance(learner, ShardedLearner):
@@ -104,7 +109,7 @@ class RankActor:
         else:
             save(folder, learner, samples, trainer_state)
         if self._rank == 0:
-            prune(folder, keep)
+            prune(folder, keep, also)
 
 
 def _join_ranks(address: str, rank: int, ranks: int) -> None:
@@ -178,10 +183,11 @@ class RayLearner:
             return StoredWeights(self._publish)
         return _BroadcastWeights(self._publish, self._broadcast)
 
-    async def save(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int) -> None:
-        stored = ray.put(list(samples))
-        calls = [rank.save.remote(self._checkpoints, stored, trainer_state, keep) for rank in self._ranks]
-        await self._all(calls)
+    async def save(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    ) -> None:
+        written = (self._checkpoints, ray.put(list(samples)), trainer_state, keep, also)
+        await self._all([rank.save.remote(*written) for rank in self._ranks])
 
     async def close(self) -> None:
         for rank in self._ranks:

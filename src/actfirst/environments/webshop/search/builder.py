@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actfirst.environments.webshop.search.analyzer import normalize
-from actfirst.environments.webshop.search.bm25 import encode_length
-from actfirst.environments.webshop.search.index import SearchIndex
+from actfirst.environments.webshop.search.index import SearchIndex, encode_length
 from actfirst.environments.webshop.search.tokenizer import tokenize
 
 _BLOCK = 20_000

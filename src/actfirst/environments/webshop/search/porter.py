@@ -42,7 +42,6 @@ _STEP_4 = {
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case word."""
     if len(word) <= 2:
         return word
     word = _past_and_gerund(_plural(word))

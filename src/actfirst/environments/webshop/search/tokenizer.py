@@ -47,7 +47,6 @@ _RULES = tuple(
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of a text, in order."""
     if text.isascii():
         tokens: list[str] = _ASCII.findall(text)
         if not tokens or max(map(len, tokens)) <= MAX_TOKEN:
