@@ -28,9 +28,9 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
     [
         ("learner.lernin_rate=3e-4", "learner.lernin_rate = 0.0003 (command line): there is no such key; "
                                      "did you mean learner.learning_rate?"),
-        ("learning_rate=3e-4", "did you mean learner.learning_rate?"),
+        ("learning_rate=3e-4", "did you mean learner.learning_rate or sft.learning_rate?"),
         ("learner.lr=1", "did you mean learner.learning_rate?"),
-        ("lr=1", "did you mean learner.learning_rate?"),
+        ("lr=1", "did you mean learner.learning_rate or sft.learning_rate?"),
         ("learner.size=1", "did you mean learner.batch_size?"),
         ("rolout.overlap=true", "rolout = {\"overlap\": true} (command line): there is no such key; "
                                 "did you mean rollout?"),

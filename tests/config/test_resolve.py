@@ -51,7 +51,15 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         for size in ("0.6b", "1.7b", "4b")
     }
     teachers = {f"paper/teacher-{bench}-gigpo" for bench in ("alfworld", "webshop", "scienceworld")}
-    small = {"pocket", "pocket-gigpo", "alfworld-small", "webshop-sample", "scienceworld-small"}
+    teachers |= {"paper/teacher-alfworld-sft", "paper/teacher-webshop-sft"}
+    small = {
+        "pocket",
+        "pocket-gigpo",
+        "pocket-prepare",
+        "alfworld-small",
+        "webshop-sample",
+        "scienceworld-small",
+    }
     assert set(RUNNABLE) == small | students | teachers
 
 
