@@ -22,7 +22,7 @@ def named_files(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
-    places = (ROOT, ROOT / "src", SOURCES, ROOT / "docs")
+    places = (ROOT, ROOT / "src", SOURCES, ROOT / "docs", ROOT / "tests")
     missing = [
         name
         for name in named_files(page.read_text(encoding="utf-8"))
