@@ -74,7 +74,7 @@ class TestBench:
     def test_simulated_is_said_and_stored(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "bench", "rollout", "--simulated", "--scale", "tiny", "--step-ms", "1")
         assert shown.code == 0
-        assert "speedup (SIMULATED)" in shown.out
+        assert "Rollout efficiency (SIMULATED)" in shown.out
         assert "SIMULATED, not measured: a step takes 1 ms" in shown.err
         assert json.loads(Path("runs/bench/rollout-simulated.json").read_text())["simulated"] is True
 

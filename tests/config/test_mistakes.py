@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.load import resolve
+from actfirst.config.load import differences, resolve
 from actfirst.errors import ConfigError
 
 # One sequence has at most 640 + 128 = 768 tokens.
@@ -28,9 +28,9 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
     [
         ("learner.lernin_rate=3e-4", "learner.lernin_rate = 0.0003 (command line): there is no such key; "
                                      "did you mean learner.learning_rate?"),
-        ("learning_rate=3e-4", "did you mean learner.learning_rate?"),
+        ("learning_rate=3e-4", "did you mean learner.learning_rate or sft.learning_rate?"),
         ("learner.lr=1", "did you mean learner.learning_rate?"),
-        ("lr=1", "did you mean learner.learning_rate?"),
+        ("lr=1", "did you mean learner.learning_rate or sft.learning_rate?"),
         ("learner.size=1", "did you mean learner.batch_size?"),
         ("rolout.overlap=true", "rolout = {\"overlap\": true} (command line): there is no such key; "
                                 "did you mean rollout?"),
@@ -107,7 +107,7 @@ def test_settings_that_cannot_go_together_are_refused(overrides: list[str], key:
     ],
 )
 def test_settings_at_the_edge_are_accepted(overrides: list[str]) -> None:
-    resolve("pocket", overrides)
+    assert differences(resolve("pocket"), resolve("pocket", overrides))
 
 
 def test_all_mistakes_are_reported_at_once() -> None:

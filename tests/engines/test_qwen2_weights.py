@@ -39,7 +39,7 @@ async def test_log_probs_of_engine_and_learner_are_those_of_transformers(make_em
         for text in questions
     ]
     completions = await asyncio.gather(
-        *(engine.generate(prompt, Sampling(max_tokens=24, seed=i)) for i, prompt in enumerate(given))
+        *(engine.generate(prompt, Sampling(max_tokens=12, seed=i)) for i, prompt in enumerate(given))
     )
     samples, expected = [], []
     for prompt, done in zip(given, completions, strict=True):
@@ -47,7 +47,7 @@ async def test_log_probs_of_engine_and_learner_are_those_of_transformers(make_em
         assert close(done.logprobs, expected[-1], TOLERANCE)
         assert close(await engine.score(prompt, done.token_ids), expected[-1], TOLERANCE)
         samples.append(_sample(prompt, done.token_ids, done.logprobs))
-    layout = lay_out(samples, 0, LossConfig())
+    layout = lay_out(samples, len(samples), LossConfig())
     with torch.no_grad():
         learnt = logprobs(judge.model, supervised_states(judge.model, layout), layout.target_N).tolist()
     assert close(learnt, [value for values in expected for value in values], TOLERANCE)

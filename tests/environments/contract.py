@@ -15,7 +15,7 @@ import pytest
 
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import find_kind
-from actfirst.errors import EnvironmentFailure, TaskError
+from actfirst.errors import TaskError
 from actfirst.records import Observation, Task
 
 INVALID = "juggle with all of it at once"
@@ -162,13 +162,13 @@ class EnvironmentContract:
                 assert 0 <= observation.score <= 100
                 assert not observation.success or observation.done
 
-    def test_closing_twice_is_allowed_and_ends_playing(self, world: World, tasks: list[Task]) -> None:
-        environment = world.open()
-        _, seen = environment.reset(tasks[0])
+    def test_closing_twice_is_allowed_and_does_not_touch_others(self, world: World, tasks: list[Task]) -> None:
+        environment, other = world.open(), world.open()
+        begun = environment.reset(tasks[0])
         environment.close()
         environment.close()
-        with pytest.raises(EnvironmentFailure):
-            environment.step(seen.admissible[0])
+        assert other.reset(tasks[0]) == begun
+        other.close()
 
     def test_close_and_restart_leave_no_process_behind(self, unshared: World) -> None:
         before, task = descendants(), unshared.tasks(unshared.splits()[0])[0]

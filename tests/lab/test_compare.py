@@ -145,7 +145,7 @@ class TestComparison:
     def test_different_seeds_cannot_be_paired(self, tmp_path: Path) -> None:
         one = open_run(write_run(tmp_path / "one", seed=1, seconds=10.0, curve=SLOW))
         two = open_run(write_run(tmp_path / "two", seed=2, seconds=10.0, curve=SLOW))
-        with pytest.raises(ConfigError, match="pair them"):
+        with pytest.raises(ConfigError, match="same seeds"):
             compare([MethodRuns("One", "one", (one,)), MethodRuns("Two", "two", (two,))])
 
     def test_runs_without_evaluations_still_compare_in_time(self, tmp_path: Path) -> None:

@@ -23,14 +23,15 @@ from tests.support.run_folders import write_run
 words = sys.argv[1:]
 folder = Path(words[words.index("--run") + 1])
 if "--resume" in words:
-    print("resumed")
+    print("update 8, resumed")
     config = resolve(folder / "config.toml")
     import shutil; shutil.rmtree(folder)
 else:
     config = resolve(words[0], [word for word in words if "=" in word])
 write_run(folder, seed=config.run.seed, seconds=10.0, curve=[(0, 0.0, 1.0), (8, 10.0, 2.0)])
 (folder / "config.toml").write_text(dump_toml(config))
-print("trained", config.rollout.method)
+print("what to try next")
+print("update 8,", config.rollout.method)
 """
 
 
@@ -129,8 +130,11 @@ class TestRuns:
 
     def test_missing_runs_are_made_and_compared(self, tmp_path: Path) -> None:
         planned = plan_runs(["vanilla", "actfirst"], "pocket", ["run.seed=1"], 1, tmp_path / "out")
-        assert self.make(planned) == [("vanilla", 1, "trained vanilla"), ("actfirst", 2, "trained actfirst")]
-        assert (tmp_path / "out" / "vanilla-seed1.log").read_text() == "trained vanilla\n"
+        assert self.make(planned) == [
+            ("vanilla", 1, "update 8, vanilla"),
+            ("actfirst", 2, "update 8, actfirst"),
+        ]
+        assert (tmp_path / "out" / "vanilla-seed1.log").read_text() == "what to try next\nupdate 8, vanilla\n"
         comparison = collect(planned)
         assert [method.label for method in comparison.methods] == ["Vanilla OPD", "ActFirst-OPD"]
 
@@ -140,7 +144,7 @@ class TestRuns:
         (planned[1].folder / "summary.json").unlink()
         told = self.make(planned)
         assert told[0] == ("vanilla", 1, "finished before")
-        assert [line for _, _, line in told[1:]] == ["resumed", "trained actfirst"]
+        assert [line for _, _, line in told[1:]] == ["update 8, resumed", "update 8, actfirst"]
 
     def test_a_run_that_fails_says_what_it_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         failing = (sys.executable, "-c", "import sys; print('no memory left'); sys.exit(3)")
@@ -162,7 +166,7 @@ class TestRuns:
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    print("begun", flush=True)
+    print("update 1", flush=True)
     while True:
         time.sleep(0.05)
 except KeyboardInterrupt:

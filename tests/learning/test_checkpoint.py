@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import os
 import random
 import resource
 import shutil
 import signal
-import time
+import sys
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -27,6 +29,7 @@ from actfirst.learning.update import Learner
 from actfirst.runs.manifest import latest
 from tests.learning.making import learning, make_samples, plain_model
 
+FILE_OPERATIONS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
 OPTIONS = learning(learning_rate=1e-3)
 STATE = {"cursor": 7, "ledger": {"trained": 3, "discarded": {"stale": 1}}, "offsets": [1, 2.5, None, "x"]}
 
@@ -234,9 +237,19 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_stays(
     assert load(two / "step-000002").trainer_state == {"at": 2}
 
 
-def save_again_and_again(model: Path, folder: Path, file_size_limit: int, report: Connection) -> None:
-    """What a forked process does until it is killed or fails."""
+def save_again_and_again(
+    model: Path, folder: Path, file_size_limit: int, killed_at: int, report: Connection
+) -> None:
+    """What a forked process does until it fails, or until it is killed at a file operation of the second checkpoint."""
     learner, buffer = Learner(model, OPTIONS), make_samples(50)
+    operations = itertools.count(1)
+
+    def count(event: str, _: object) -> None:
+        if learner.version == 2 and event in FILE_OPERATIONS and next(operations) == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if killed_at:
+        sys.addaudithook(count)
     if file_size_limit:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_size_limit, file_size_limit))
@@ -248,35 +261,35 @@ def save_again_and_again(model: Path, folder: Path, file_size_limit: int, report
         report.send(str(error))
 
 
-def start(model: Path, folder: Path, file_size_limit: int = 0) -> tuple[BaseProcess, Connection]:
+def start(
+    model: Path, folder: Path, *, file_size_limit: int = 0, killed_at: int = 0
+) -> tuple[BaseProcess, Connection]:
     context = get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=save_again_and_again, args=(model, folder, file_size_limit, theirs))
+    process = context.Process(
+        target=save_again_and_again, args=(model, folder, file_size_limit, killed_at, theirs)
+    )
     process.start()
+    theirs.close()  # so that the end of the process ends our waiting
     return process, ours
 
 
 @pytest.mark.parametrize("limit", [100, 100_000])  # the first or a later file does not fit
 def test_a_write_that_really_fails_names_the_space_it_needs(qwen3: Path, tmp_path: Path, limit: int) -> None:
-    process, report = start(qwen3, tmp_path, limit)
-    assert report.poll(30)
+    process, report = start(qwen3, tmp_path, file_size_limit=limit)
     assert "step-000001 could not be written" in (message := report.recv())
     assert "needs about" in message
     process.join()
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.06, 0.1])
+@pytest.mark.parametrize("operation", [1, 2, 5, 10, 15, 20])
 def test_after_a_kill_at_any_moment_the_newest_checkpoint_is_whole(
-    qwen3: Path, tmp_path: Path, delay: float
+    qwen3: Path, tmp_path: Path, operation: int
 ) -> None:
-    process, _ = start(qwen3, tmp_path)
-    deadline = time.monotonic() + 30
-    while latest(tmp_path) is None and time.monotonic() < deadline:
-        time.sleep(0.001)
-    time.sleep(delay)
-    process.kill()
+    process, _ = start(qwen3, tmp_path, killed_at=operation)
     process.join()
+    assert process.exitcode == -signal.SIGKILL
     found = latest_valid(tmp_path)
     assert found.rejected == ()
     assert found.checkpoint is not None

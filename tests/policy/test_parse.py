@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,7 +82,6 @@ def test_more_text_never_undoes_a_finished_action_after_reasoning(text: str, mor
         assert extract_action(text + more) == extract_action(text)
 
 
-def test_a_long_broken_output_is_read_in_linear_time() -> None:
-    started = time.perf_counter()
-    assert extract_action("<action>x" * 20_000) is None
-    assert time.perf_counter() - started < 2.0
+def test_a_long_broken_output_is_read_to_its_end() -> None:
+    """In quadratic time this would take hours: the timeout of the tests is the limit."""
+    assert extract_action("<action>x" * 200_000) is None

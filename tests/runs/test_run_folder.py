@@ -191,7 +191,7 @@ class TestResume:
             assert writer.stdout.readline() == "ready\n"
         finally:
             writer.send_signal(signal.SIGKILL)
-            writer.wait(timeout=30)
+            writer.wait()
             writer.stdout.close()
         with RunFolder.open(run) as resumed:
             steps = [line["step"] for line in read_metrics(run)]

@@ -12,7 +12,6 @@ from actfirst.runs.utilisation import UtilisationLine
 from actfirst.terminal.panel import LivePanel, choose_watcher, render
 from actfirst.terminal.plain import PlainLines
 from actfirst.terminal.progress import RunProgress
-from actfirst.training.watch import Watcher
 from tests.support.run_folders import NO_ALIGNMENT, write_run
 from tests.terminal.watching import Clock, Engines, batch_line, evaluated, summary_of, update_line
 
@@ -40,12 +39,6 @@ class TestChoice:
         assert isinstance(choose_watcher(dumb), PlainLines)
         latin = Console(file=io.TextIOWrapper(io.BytesIO(), "latin-1"), force_terminal=True, _environ={})
         assert isinstance(choose_watcher(latin), PlainLines)
-
-    def test_all_are_watchers(self) -> None:
-        watchers: list[Watcher] = [Watcher(), PlainLines(text_console()), LivePanel(text_console())]
-        for watcher in watchers:
-            watcher.close()
-            watcher.close()
 
 
 class TestPanel:

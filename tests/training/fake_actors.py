@@ -14,6 +14,12 @@ from actfirst.errors import EngineError
 from actfirst.records import Completion, EngineStats, StopReason
 
 
+async def settled() -> None:
+    """Let everything happen that can happen by itself."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
 class Method:
     """`actor.name.remote(...)`: begins the call and returns something to await."""
 

@@ -58,7 +58,7 @@ def test_the_files_alone_are_made_from_the_start_model_and_skipped_the_second_ti
     assert prepare("pocket", asked, out, second) == record
     assert (second.ran, second.skips) == ([], STAGES[2:])
     gave = {stage.name: stage.gave for stage in record.stages}
-    assert gave["candidates"]["rollouts"] == 2
+    assert gave["candidates"]["candidates"] == 2
     assert gave["candidates"]["environment_steps"] == 4
     assert gave["references"]["tasks"] == 2
     page = (out / "prepare.md").read_text()
@@ -111,7 +111,7 @@ def test_the_paper_s_teachers(recipe: str, steps: int, gigpo: int) -> None:
     config = resolve(recipe)
     assert config.models.student == config.prepare.start == "Qwen/Qwen3-8B"
     assert config.sft.steps == steps
-    assert f"run.updates={gigpo}" in config.prepare.gigpo
+    assert resolve(config.prepare.gigpo_recipe, ["models.teacher=x"]).run.updates == gigpo
     assert config.prepare.rollouts == 10  # "Ten candidates are generated per task for each source model"
     (data,) = config.sft.data
     if "alfworld" in recipe:

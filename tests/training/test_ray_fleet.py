@@ -18,7 +18,7 @@ from actfirst.errors import EngineDied, EngineError, LearnerLost
 from actfirst.records import EngineStats
 from actfirst.training.ray.fleet import Fleet
 from actfirst.training.ray.publish import Stored, StoredWeights
-from tests.training.fake_actors import FakeEngine, FakeRay, fake_ray
+from tests.training.fake_actors import FakeEngine, FakeRay, fake_ray, settled
 
 __all__ = ["fake_ray"]
 
@@ -33,12 +33,6 @@ async def fleet(fake_ray: FakeRay) -> AsyncIterator[Fleet]:
     await settled()
     yield made
     await made.close()
-
-
-async def settled() -> None:
-    """Let everything happen that can happen by itself."""
-    for _ in range(30):
-        await asyncio.sleep(0)
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -102,7 +96,7 @@ async def test_an_engine_that_does_not_answer_in_time_is_replaced(fake_ray: Fake
     fleet = Fleet("engine", 1, FakeEngine, request_seconds=0.05)
     await fleet.open()
     FakeEngine.made[0].gate.clear()
-    assert await asyncio.wait_for(ask(fleet), 5) == 1
+    assert await ask(fleet) == 1
     assert FakeEngine.made[0].dead.is_set()
     assert fleet.replaced == 1
     await fleet.close()
@@ -143,7 +137,7 @@ async def test_a_request_that_kills_every_engine_is_given_up(fake_ray: FakeRay) 
     class Mortal(FakeEngine):
         async def on_score(self, *_: object) -> None:  # type: ignore[override]
             self.die()
-            await asyncio.sleep(1)
+            await asyncio.Event().wait()
 
     fleet = Fleet("engine", 1, Mortal)
     await fleet.open()
@@ -246,22 +240,19 @@ async def test_a_replacement_has_the_newest_weights_before_it_is_used(fleet: Fle
 
 
 async def test_weights_that_change_while_an_engine_starts_reach_it_too(fake_ray: FakeRay) -> None:
-    class Slow(FakeEngine):
-        async def on_start(self) -> None:
-            await asyncio.sleep(0.02 if self.number == 1 else 0)
-
-        async def on_fetch(self, references: list[object], version: int) -> None:
-            if self.number == 1 and version == 1:
-                await asyncio.sleep(0.02)
-            self.fetched = version
-
-    fleet = Fleet("engine", 2, Slow)
-    await fleet.open()
+    fleet = Fleet("engine", 2, FakeEngine)
+    opening = asyncio.ensure_future(fleet.open())
+    await until(lambda: len(FakeEngine.made) == 2)
+    second = FakeEngine.made[1]
+    second.started.clear()
+    second.travelled.clear()
+    await opening
     await fleet.load_weights(WEIGHTS, 1)
-    await asyncio.sleep(0.03)  # the second engine is taking version 1
+    second.started.set()
+    await until(lambda: "fetch" in second.calls)  # it is taking version 1
     await fleet.load_weights(WEIGHTS, 2)
-    while len(fleet.actors) < 2:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    second.travelled.set()
+    await until(lambda: len(fleet.actors) == 2)
     assert [engine.version for engine in FakeEngine.made] == [2, 2]
     await fleet.close()
 

@@ -1,4 +1,4 @@
-"""How commands talk: results on stdout, everything else on stderr."""
+"""How commands print: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def print_error(message: str) -> None:
 
 
 def print_note(message: str) -> None:
-    """Something for a person to know that is not a result."""
+    """A message that is not a result."""
     print(message, file=sys.stderr)
 
 
@@ -30,7 +30,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_records(records: Iterable[Mapping[str, str]]) -> None:
-    """A table of records that all have the same columns: what stands above a cell is written beside it."""
+    """A table of records with the same keys, which are the heads of its columns."""
     rows = [list(record.items()) for record in records]
     print_table([name for name, _ in rows[0]], [[cell for _, cell in row] for row in rows])
 
@@ -49,7 +49,7 @@ def read_counts(text: str, option: str) -> tuple[int, ...]:
 
 
 def check_result_file(path: Path | None) -> Path | None:
-    """Called by `--json` before the work starts: a result of hours must have a place to go."""
+    """Called by `--json` before the work starts, so that the result of hours of work can be written."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         from actfirst.errors import ConfigError
 
@@ -59,7 +59,7 @@ def check_result_file(path: Path | None) -> Path | None:
 
 
 def write_result(path: Path | None, result: Mapping[str, object]) -> None:
-    """What `--json FILE` does: write the result of a command as JSON; nothing if no file was asked for."""
+    """Write the result of a command as JSON to the file of `--json`, if one was given."""
     if path is None:
         return
     from actfirst.runs.files import write_json

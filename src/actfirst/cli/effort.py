@@ -1,4 +1,4 @@
-"""What a long command cost: processor time, that of its worker processes included, and time on the clock."""
+"""What a long command cost: processor time, worker processes included, and time on the clock."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What the clocks say, or how far they went.
+    """What both clocks show, or the time between two readings.
 
     `processor_seconds` is the time of this process and of every process that was ended and waited for: workers, and the
-    simulators that they started. What a worker had started that hung or died is not in it.
+    simulators that they started. Processes that a hung or dead worker had started are not included.
     """
 
     processor_seconds: float

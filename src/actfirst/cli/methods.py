@@ -21,7 +21,7 @@ def methods() -> None:
     for name in METHODS:
         try:
             rows.append([name, *(_words(getattr(METHODS[name], column)) for column in columns)])
-        except ConfigError as error:  # another package's: the others are to be seen all the same
+        except ConfigError as error:  # a broken row of another package does not hide the others
             print_note(str(error))
     print_table(["method", *(column.replace("_", " ") for column in columns)], rows)
 

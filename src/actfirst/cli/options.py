@@ -12,10 +12,17 @@ from actfirst.cli.console import check_result_file
 Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
 ]
+Recipe = Annotated[str, typer.Option("--recipe", help="A recipe's name or a .toml file.")]
 Model = Annotated[
     str | None, typer.Option(help="A checkpoint folder or a run folder. Default: the recipe's student.")
+]
+Seeds = Annotated[int, typer.Option(min=1, help="Training seeds per method.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Timed repeats of each point.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of torch.")]
+Python = Annotated[
+    str, typer.Option(help="An interpreter with the other engine and actfirst. Default: this one.")
 ]
 ResultFile = Annotated[
     Path | None, typer.Option("--json", help="Write the result to this file.", callback=check_result_file)
 ]
-Threads = Annotated[int, typer.Option(min=1, help="Threads of torch.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Where the results go. Default: a place in runs/.")]

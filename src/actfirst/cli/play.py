@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from actfirst.cli.options import Overrides
 from actfirst.methods.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -20,23 +21,12 @@ if TYPE_CHECKING:
 
 
 def play(
-    recipe: Annotated[
-        str, typer.Argument(help="A recipe's name or a .toml file; its environment is played.")
-    ] = "pocket",
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Watch this model: pocket:student, pocket:teacher, a checkpoint folder or a run folder."
-        ),
-    ] = None,
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
+    overrides: Overrides = None,
+    model: Annotated[str | None, typer.Option(help="Watch this model: a checkpoint or run folder.")] = None,
     task: Annotated[str | None, typer.Option(help="A task's id, or a part of it that no other has.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the choice of task and of sampling.")] = None,
-    act: Annotated[
-        Strategy, typer.Option(help="How the model acts: with reasoning, without, or guided.")
-    ] = Strategy.THINK,
+    act: Annotated[Strategy, typer.Option(help="Reason first, act directly, or guided.")] = Strategy.THINK,
 ) -> None:
     """Play a task yourself, or watch a model.
 
@@ -55,15 +45,8 @@ def play(
     stage, console = open_stage(config.environment, config.pool), Console(highlight=False)
     chosen = find_task(stage.world, config.evaluation.splits or stage.world.splits(), task, seed)
     if model is None:
-        environment = stage.world.open()
-        play_by_hand(
-            console,
-            input,
-            environment,
-            chosen,
-            stage.world.turn_limit,
-            _references(stage, config.references).get(chosen),
-        )
+        environment, reference = stage.world.open(), _references(stage, config.references).get(chosen)
+        play_by_hand(console, input, environment, chosen, stage.world.turn_limit, reference)
         environment.close()
         return
     asyncio.run(_watch(console, config, stage, chosen, model, seed or 0, act))

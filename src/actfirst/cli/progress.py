@@ -1,4 +1,4 @@
-"""How a command shows that it is getting on: `with progress("tasks") as told: told(done, of, "more to say")`."""
+"""How a command shows its progress: `with progress("tasks") as told: told(done, of, "more to say")`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actfirst.cli.console import print_note
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal; elsewhere about ten lines, and one a minute at least. Both on stderr."""
+    """On a terminal a bar; elsewhere about ten lines, at least one a minute. Both go to stderr."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

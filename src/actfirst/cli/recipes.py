@@ -9,13 +9,7 @@ import typer
 
 from actfirst.cli.console import print_note, print_table
 
-app = typer.Typer(
-    help="List, show and copy the recipes that ship with actfirst. A recipe is a TOML file: what to train, on "
-    "what, with which constants.",
-    no_args_is_help=True,
-)
-
-Name = Annotated[str, typer.Argument(help="A name that `actfirst recipes list` shows.")]
+app = typer.Typer(help="List, show and copy recipes: TOML files that say what to train.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -29,9 +23,7 @@ def list_recipes() -> None:
 @app.command("show")
 def show_recipe(
     name: Annotated[str, typer.Argument(help="A name that `actfirst recipes list` shows, or a .toml file.")],
-    resolved: Annotated[
-        bool, typer.Option("--resolved", help="Show every key, inherited and default ones included.")
-    ] = False,
+    resolved: Annotated[bool, typer.Option("--resolved", help="Show every key, defaults included.")] = False,
 ) -> None:
     """Print a recipe.
 
@@ -39,19 +31,15 @@ def show_recipe(
     actfirst recipes show pocket
     actfirst recipes show pocket --resolved
     """
-    if resolved:
-        from actfirst.config.load import dump_toml, resolve
+    from actfirst.config.load import dump_toml, resolve
+    from actfirst.config.recipe_files import source_text
 
-        print(dump_toml(resolve(name)), end="")
-    else:
-        from actfirst.config.recipe_files import source_text
-
-        print(source_text(name), end="")
+    print(dump_toml(resolve(name)) if resolved else source_text(name), end="")
 
 
 @app.command("copy")
 def copy_recipe(
-    name: Name,
+    name: Annotated[str, typer.Argument(help="A name that `actfirst recipes list` shows.")],
     file: Annotated[Path | None, typer.Argument(help="Where to; the recipe's own name if left out.")] = None,
 ) -> None:
     """Copy a recipe to a file that you can edit and train with. What it extends stays in the package.
@@ -67,7 +55,7 @@ def copy_recipe(
     text = recipe_text(name)
     target = file or Path(name.rpartition("/")[2] + SUFFIX)
     if target.suffix != SUFFIX:
-        raise ConfigError(f"a recipe file ends in {SUFFIX}: say {target}{SUFFIX}")
+        raise ConfigError(f"a recipe file ends in {SUFFIX}: write {target}{SUFFIX}")
     if target.exists():
         raise ConfigError(f"{target} exists already; choose another name")
     write_atomically(target, text)

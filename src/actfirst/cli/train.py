@@ -1,13 +1,15 @@
-"""`actfirst train`: resolve a recipe, check it, and run it or say what would be run."""
+"""`actfirst train`: resolve a recipe, check it, and run it, or print what would be run."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.console import print_note, write_result
+from actfirst.cli.options import Overrides, ResultFile
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -19,20 +21,15 @@ def train(
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe's name or a .toml file. May be left out with --resume.")
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the recipe's.")
-    ] = None,
+    overrides: Overrides = None,
     run: Annotated[
-        Path | None, typer.Option("--run", help="The run folder. Default: the next free runs/RECIPE-N.")
+        Path | None, typer.Option(help="The run folder. Default: the next free runs/RECIPE-N.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --run.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the configuration, print all of it, start nothing.")
+        bool, typer.Option("--dry-run", help="Check and print the settings, start nothing.")
     ] = False,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the summary to this file.", callback=check_result_file),
-    ] = None,
+    json_file: ResultFile = None,
 ) -> None:
     """Train a student.
 
@@ -45,10 +42,7 @@ def train(
 
     Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
     """
-    if resume:
-        config, folder = resumed(recipe, overrides or [], run)
-    else:
-        config, folder = new(recipe, overrides or [], run)
+    config, folder = (resumed if resume else new)(recipe, overrides or [], run)
     if dry_run:
         print(describe(config, folder), end="")
         return
@@ -73,15 +67,12 @@ def describe(config: Config, folder: Path) -> str:
     from actfirst.terminal.placement import placement_lines
 
     evaluation = config.evaluation
-    moments = [
-        name
-        for name, on in (
-            ("before", evaluation.at_start),
-            (f"every {evaluation.every} updates", evaluation.every > 0),
-            ("after", evaluation.at_end),
-        )
-        if on
-    ]
+    times = {
+        "before": evaluation.at_start,
+        f"every {evaluation.every} updates": evaluation.every > 0,
+        "after": evaluation.at_end,
+    }
+    moments = [name for name, wanted in times.items() if wanted]
     plan = [
         f"{METHODS[config.rollout.method].title} on {config.environment.name}: "
         f"{config.models.student} learns from {config.models.teacher if needs_teacher(config) else 'rewards'}",
@@ -117,8 +108,8 @@ def new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Con
 def resumed(
     recipe: str | None, overrides: list[str], run: Path | None, command: str = "train"
 ) -> tuple[Config, Path]:
-    """The saved configuration decides. The recipe may be repeated, or left out before overrides. Only where its parts
-    run may change, and how long it goes on."""
+    """The saved configuration counts. The recipe may be repeated or left out. Only where its parts run may change, and
+    how long it goes on."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
     from actfirst.runs.run_folder import saved_config
@@ -131,7 +122,7 @@ def resumed(
     wanted = resolve(saved_config(run), [recipe, *overrides]) if "=" in recipe else resolve(recipe, overrides)
     changed = [key for key in differences(config, wanted) if not key.startswith("runtime.")]
     asked = any(override.startswith("run.updates=") for override in (recipe, *overrides))
-    if asked and wanted.run.updates > config.run.updates:  # a recipe's own number does not ask for more
+    if asked and wanted.run.updates > config.run.updates:  # the number of a recipe alone does not prolong a run
         changed.remove("run.updates")
     if changed:
         raise ConfigError(
@@ -145,8 +136,5 @@ def free_folder(recipe: str) -> Path:
     """The next free runs/RECIPE-N."""
     from actfirst.config.recipe_files import short_name
 
-    stem = short_name(recipe)
-    number = 1
-    while (RUNS / f"{stem}-{number}").exists():
-        number += 1
-    return RUNS / f"{stem}-{number}"
+    folders = (RUNS / f"{short_name(recipe)}-{number}" for number in itertools.count(1))
+    return next(folder for folder in folders if not folder.exists())

@@ -333,7 +333,8 @@ class PrepareSection(Section):
         "", description="the model to begin with: a folder, or new:MODEL for its shape with random weights"
     )
     sft: tuple[str, ...] = Field((), description="settings of this stage, as on the command line")
-    gigpo: tuple[str, ...] = Field(("rollout.method=gigpo",), description="settings of this stage")
+    gigpo_recipe: str = Field("", description="the recipe of this stage; empty: this one")
+    gigpo: tuple[str, ...] = Field((), description="settings of this stage")
     evaluate: tuple[str, ...] = Field((), description="settings of this stage")
     candidates: tuple[str, ...] = Field((), description="settings of this stage")
     rollouts: Positive = Field(10, description="candidates per training task")

@@ -1,1 +1,1 @@
-"""Measurements made from run folders alone."""
+"""The lab: measurements, comparisons, the report, the making of the pocket models. Only the commands import it."""

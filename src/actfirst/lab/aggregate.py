@@ -1,4 +1,4 @@
-"""How rows become a table of the paper: best and second best, ranks with ties, drops, means over settings.
+"""Turns rows into a table of the paper: best and second best, ranks with ties, drops, means over settings.
 
 Pure functions of numbers. The paper's published tables, put through them, give its averaged rows back
 (tests/lab/test_paper_tables.py).
@@ -24,7 +24,7 @@ class Mark(StrEnum):
 
 
 def marks(values: Mapping[Name, float], *, digits: int, higher_is_better: bool = True) -> dict[Name, Mark]:
-    """Marks of the numbers as a table shows them, that is, rounded: who looks equal is equal."""
+    """Marks of the numbers as a table shows them, that is, rounded: numbers that look equal are equal."""
     shown = {name: round(value, digits) for name, value in values.items()}
     order = sorted(set(shown.values()), reverse=higher_is_better)
     places = {value: place for place, value in enumerate(order)}

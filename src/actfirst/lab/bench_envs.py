@@ -1,7 +1,7 @@
 """How fast environments step and how much memory they take, by worker count; and two engines on the same games.
 
 Throughput is what rollouts would see: random walks through a pool of worker processes, each of which plays as many
-environments as in training, resets included in the time, the start of processes not. The ratio of two engines is of
+environments as in training, with the time of resets and without the start of processes. The ratio of two engines is of
 the time inside `step` alone, measured in their own processes, in alternating rounds of the same run.
 """
 
@@ -32,9 +32,9 @@ _PATIENCE = 300.0  # seconds that a start or a reset may take
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """One line of the table. `steps_per_second` of all workers together; memory of one, its children included.
+    """One line of the table. `steps_per_second` counts all workers; memory is that of one worker and its children.
 
-    `step_ms` and `reset_ms` are what an episode waits, for other environments of its worker too. No workers means
+    `step_ms` and `reset_ms` are how long an episode waits, also for other environments of its worker. No workers means
     this process, as worlds with fast steps are played by default: there steps take turns, so one environment is
     measured for all.
     """
@@ -50,7 +50,7 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How much faster `fast` steps than `slow`, by the clock and by processor time, which neighbours cannot disturb.
+    """How much faster `fast` steps than `slow`, by the clock and by processor time, which hardly depends on the load.
 
     Milliseconds are processor time of one step.
     """
@@ -90,11 +90,9 @@ async def throughput(contestant: Contestant, workers: int, seconds: float) -> Th
 
 
 def _processes(contestant: Contestant, workers: int) -> ProcessPool:
+    each, python = contestant.per_worker, contestant.python
     settings = PoolSection(
-        workers=workers,
-        environments_per_worker=contestant.per_worker,
-        reset_seconds=_PATIENCE,
-        python=contestant.python,
+        workers=workers, environments_per_worker=each, reset_seconds=_PATIENCE, python=python
     )
     return ProcessPool(contestant.open_world, settings)
 
@@ -205,7 +203,4 @@ def _megabytes(pid: int) -> float:
 
 
 def to_json(lines: Sequence[Throughput], compared: Ratio | None) -> Mapping[str, object]:
-    return {
-        "throughput": [asdict(line) for line in lines],
-        "ratio": asdict(compared) if compared else None,
-    }
+    return {"throughput": [asdict(line) for line in lines], "ratio": asdict(compared) if compared else None}

@@ -121,7 +121,9 @@ def compare(methods: Sequence[MethodRuns]) -> Comparison:
     for method in methods:
         theirs = tuple(sorted(run.seed for run in method.runs))
         if theirs != seeds:
-            raise ConfigError(f"{method.label} ran with seeds {theirs}, {first.label} with {seeds}; pair them")
+            raise ConfigError(
+                f"{method.label} ran with seeds {theirs}, {first.label} with {seeds}; run them with the same seeds"
+            )
     finals = [run.final_success for run in first.runs if run.final_success is not None]
     target = statistics.fmean(finals) if finals else None
     return Comparison(tuple(_result(method, first, target) for method in methods), seeds, target)

@@ -41,9 +41,8 @@ def _draw_curves(axes: Axes, comparison: Comparison) -> None:
         seconds, means, lows, highs = (list(column) for column in zip(*spread, strict=True))
         axes.fill_between(seconds, lows, highs, color=colour, alpha=0.18, linewidth=0)
         axes.plot(seconds, means, color=colour, marker="o", markersize=4, linewidth=2, clip_on=False)
-        ends.append(
-            (seconds[-1], means[-1], f"{method.label}\n{means[-1]:.0f} % in {seconds[-1]:.0f} s", colour)
-        )
+        name = f"{method.label}\n{means[-1]:.0f} % in {seconds[-1]:.0f} s"
+        ends.append((seconds[-1], means[-1], name, colour))
     time_axes(axes, latest * 1.04)
     rates = [run.summary.success_rate.teacher for method in comparison.methods for run in method.runs]
     if teachers := [rate for rate in rates if rate is not None]:
@@ -74,14 +73,8 @@ def _draw_stages(axes: Axes, methods: Sequence[MethodResult]) -> None:
         label.set_color(colour)
     axes.set_xlabel("training time (s, evaluation excluded)")
     axes.set_title("Where it goes (mean over seeds)", loc="left", fontsize=11)
-    axes.legend(
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        frameon=False,
-        fontsize=9,
-        handlelength=1.0,
-        handleheight=1.0,
-    )
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    axes.legend(**beside, frameon=False, fontsize=9, handlelength=1.0, handleheight=1.0)
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)

@@ -1,7 +1,7 @@
 """Runs methods under one recipe with several training seeds, for `actfirst compare` and `actfirst lab`.
 
-The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster meets
-all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
+The order rotates from seed to seed (A B C, C A B, B C A), so that a machine that grows slower or faster
+affects all methods alike. Every run is a normal run folder made by a fresh process: no memory, thread or cache is
 handed on. A finished run is not repeated, an unfinished one is resumed.
 """
 
@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.compare import Comparison, MethodRuns, compare
 from actfirst.methods.table import METHODS
 from actfirst.runs import files
-from actfirst.runs.run import open_run
+from actfirst.runs.run import Run, open_run
 from actfirst.runs.run_folder import CONFIG, SUMMARY
 
 POINTS = 6
@@ -40,6 +41,7 @@ class Points(StrEnum):
     STORED = "stored"  # the run keeps checkpoints, which are evaluated afterwards
 
 
+_TOLD = ("update ", "evaluated", "finished before")  # how lines begin that say how a run stands
 _COMMAND = (sys.executable, "-m", "actfirst", "train")
 _PATIENCE = 20.0
 _HARMLESS = ("evaluation.teacher",)  # which run evaluates the frozen teacher depends on the order of methods
@@ -78,7 +80,7 @@ class PlannedRun:
 
 
 Told = Callable[[PlannedRun, int, str], None]
-"""Told of a run, its place in the plan (from 1), and a line that it printed."""
+"""Told of a run, its place in the plan (from 1), and a line that it printed about how it stands."""
 
 
 def parse_spec(text: str) -> MethodSpec:
@@ -170,21 +172,16 @@ def make_runs(planned: Sequence[PlannedRun], recipe: str, progress: Told) -> Non
         log = run.folder.parent / f"{run.folder.name}.log"
         with files.writing(log):
             log.parent.mkdir(parents=True, exist_ok=True)
-        files.append_whole(log, "")  # a folder that cannot be written is no fault of the run
+        files.append_whole(log, "")  # a folder that cannot be written is not the fault of the run
         _train(_arguments(run, recipe), log, run, partial(progress, run, place))
 
 
 def collect(planned: Sequence[PlannedRun]) -> Comparison:
     """The comparison of finished runs; methods stand in the order in which the first seed ran them."""
-    specs = list(dict.fromkeys(run.spec for run in planned))
-    return compare(
-        [
-            MethodRuns(
-                spec.label, spec.text, tuple(open_run(run.folder) for run in planned if run.spec == spec)
-            )
-            for spec in specs
-        ]
-    )
+    runs: dict[MethodSpec, list[Run]] = {}
+    for run in planned:
+        runs.setdefault(run.spec, []).append(open_run(run.folder))
+    return compare([MethodRuns(spec.label, spec.text, tuple(found)) for spec, found in runs.items()])
 
 
 def is_finished(folder: Path) -> bool:
@@ -193,11 +190,8 @@ def is_finished(folder: Path) -> bool:
 
 def _check(run: PlannedRun, recipe: str) -> None:
     wanted = resolve(recipe, run.overrides)
-    if not (run.folder / CONFIG).is_file():
-        return
-    saved = resolve(run.folder / CONFIG)
-    changed = [key for key in differences(saved, wanted) if key not in _HARMLESS]
-    if changed:
+    saved = resolve(run.folder / CONFIG) if (run.folder / CONFIG).is_file() else wanted
+    if changed := [key for key in differences(saved, wanted) if key not in _HARMLESS]:
         raise ConfigError(
             f"{run.folder} holds a run with other settings of {', '.join(changed)}; "
             "choose another folder with --out, or repeat the settings that it was made with"
@@ -212,8 +206,8 @@ def _arguments(run: PlannedRun, recipe: str) -> list[str]:
 
 
 def _train(arguments: Sequence[str], log: Path, run: PlannedRun, on_line: Callable[[str], None]) -> None:
+    latest: deque[str] = deque(maxlen=10)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    latest: list[str] = []
     with subprocess.Popen(
         arguments,
         stdout=subprocess.PIPE,
@@ -228,7 +222,8 @@ def _train(arguments: Sequence[str], log: Path, run: PlannedRun, on_line: Callab
                 for line in child.stdout:
                     files.append_whole(log, line)
                     if line.strip():
-                        latest = [*latest[-9:], line.rstrip()]
+                        latest.append(line.rstrip())
+                    if line.startswith(_TOLD):
                         on_line(line.rstrip())
                 code = child.wait()
         except BaseException:
@@ -246,7 +241,7 @@ def _train(arguments: Sequence[str], log: Path, run: PlannedRun, on_line: Callab
 
 @contextmanager
 def _ended_together(child: subprocess.Popen[str]) -> Iterator[None]:
-    """A request to end that reaches only this process interrupts the child too: nobody else would end it."""
+    """SIGTERM reaches only this process, so it interrupts the child too."""
 
     def interrupt(*_: object) -> None:
         child.send_signal(signal.SIGINT)

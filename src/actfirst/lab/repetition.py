@@ -49,7 +49,7 @@ def repetitions(first: str, steps: Sequence[Step]) -> list[int] | None:
 
 
 def exactly_valid(action: str, observation: Observation) -> bool:
-    """Validity as this measurement takes it: the action, stripped, is an entry of the list as it stands."""
+    """Validity for this measurement: the action, stripped, is an entry of the list as it stands."""
     return action.strip() in observation.admissible
 
 

@@ -1,4 +1,4 @@
-"""The result of `actfirst bench quality` as records, for whoever shows it."""
+"""The result of `actfirst bench quality` as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measurements share: numbers that vary from round to round, and how to tell how far a measurement is."""
+"""What measurements share: numbers that vary from round to round, and how progress is reported."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ KINDS = (BENCH_ROLLOUT, BENCH_QUALITY, EVALUATION, PREPARATION)
 
 
 def store(path: Path, kind: str, fields: Mapping[str, object]) -> None:
-    """Write a result; folders on the way are made."""
+    """Write a result; missing folders are made."""
     with files.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(path, {**header(kind), **fields})
@@ -87,7 +87,7 @@ def read_stored(path: Path, kind: str) -> dict[str, Any]:
     """The result of that kind in a file, header and all."""
     data = read_object(path)
     if data.get("kind") != kind:
-        raise RunFolderError(f"{path} is no stored result of {kind}")
+        raise RunFolderError(f"{path} is not a stored result of {kind}")
     return data
 
 

@@ -1,4 +1,4 @@
-"""The paper's rollout theory: what acting first can gain, and what limited concurrency leaves of it.
+"""The paper's rollout theory: what acting first can gain, and how much of it limited concurrency allows.
 
 Implements Proposition 1 (idealized speedup, its limit and bounds) and the appendix "Finite-Concurrency Constraints",
 whose bounds are those of `rollout.pacing`.
@@ -31,7 +31,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Everything the theory says of one setting.
+    """All predictions for one setting.
 
     Without a cap: `vanilla_seconds` is T l_full, `actfirst_seconds` (T - 1) l_fast + l_full, `ideal` the speedup of
     Proposition 1 and `limit` what it tends to. Under the cap: `least_seconds` is the least time of acting first and
@@ -51,7 +51,7 @@ class Prediction:
 
 
 def predict(turns: int, tasks: int, cap: int | None, latencies: Latencies) -> Prediction:
-    """All of it for `tasks` tasks of `turns` turns; `cap` None means no limit on concurrency."""
+    """The predictions for `tasks` tasks of `turns` turns; `cap` None means no limit on concurrency."""
     if turns < 1 or tasks < 1 or (cap is not None and cap < 1):
         raise ConfigError(f"turns ({turns}), tasks ({tasks}) and the cap ({cap}) must be at least 1")
     load = Load(tasks, turns, tasks * turns, cap or math.inf, latencies.fast, latencies.full)

@@ -124,19 +124,6 @@ class Learner:
             extra=_extra(work, self._loss, len(steps)),
         )
 
-    def _step(self, samples: Sequence[TurnSample]) -> tuple[Work, float]:
-        """One optimiser step; returns what was computed and the norm of its gradient."""
-        if self.settings.aggregation == "token-mean":
-            samples = token_mean(samples)
-        work = self._gradient(samples)
-        total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.grad_clip)
-        norm = float(self._whole(total))
-        if not torch.tensor((work.sums.loss, norm)).isfinite().all():
-            self._refuse(samples)
-        self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        return work, norm
-
     def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
         """One step of supervised fine-tuning with this learning rate: see `sft.py` for what the samples say."""
         for group in self._optimizer.param_groups:
@@ -150,6 +137,19 @@ class Learner:
         check_samples(samples, self._model.config.vocab_size)
         with _torch_threads(self.settings.threads), self._likelihood():
             return self._gradient(samples).sums.loss
+
+    def _step(self, samples: Sequence[TurnSample]) -> tuple[Work, float]:
+        """One optimiser step; returns what was computed and the norm of its gradient."""
+        if self.settings.aggregation == "token-mean":
+            samples = token_mean(samples)
+        work = self._gradient(samples)
+        total = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self.settings.grad_clip)
+        norm = float(self._whole(total))
+        if not torch.tensor((work.sums.loss, norm)).isfinite().all():
+            self._refuse(samples)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return work, norm
 
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""

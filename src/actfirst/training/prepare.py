@@ -34,8 +34,8 @@ from actfirst.references.build.build import Plan, build_store
 from actfirst.references.build.coverage import coverage
 from actfirst.references.sources import Import
 from actfirst.references.store import ReferenceStore
-from actfirst.runs import files, preparation
-from actfirst.runs.files import write_atomically, write_json
+from actfirst.runs import preparation
+from actfirst.runs.files import read_json_lines, write_atomically, write_json
 from actfirst.runs.lock import RunLock
 from actfirst.runs.record import Record, parse, read_object
 from actfirst.runs.run import open_run
@@ -127,7 +127,7 @@ class _Pipeline:
                 self.watcher.began(name, model)
                 began = time.monotonic()
                 spent = finished.seconds if finished else 0.0
-                gave = _STAGES[name](self, self._config(settings, model), model)
+                gave = _STAGES[name](self, self._config(name, settings, model), model)
                 seconds = round(spent + time.monotonic() - began, 2)
                 finished = StageRecord(
                     name=name, settings=settings, model=str(model), seconds=seconds, gave=dict(gave)
@@ -167,10 +167,11 @@ class _Pipeline:
             return (run / SUMMARY).is_file() and bool(open_run(run).checkpoints())
         return (self.folder / _FILES[stage.name]).is_file()
 
-    def _config(self, settings: Sequence[str], model: Path) -> Config:
+    def _config(self, name: StageName, settings: Sequence[str], model: Path) -> Config:
         """The recipe as a stage uses it. The teacher that a method may ask is what the stage begins with."""
         models = [f"models.student={_quoted(model)}", f"models.teacher={_quoted(model)}"]
-        return resolve(self.recipe, [*self.overrides, *models, *settings])
+        own = self.config.prepare.gigpo_recipe if name == "gigpo" else ""
+        return resolve(own or self.recipe, [*self.overrides, *models, *settings])
 
     def sft(self, config: Config, model: Path) -> Gave:
         run = self.folder / "sft"
@@ -226,8 +227,10 @@ class _Pipeline:
                 await rollouts.collect(tasks, self.watcher.progress)
 
         asyncio.run(play())
+        scored = sum(bool(line["actions"]) for line in read_json_lines(path))
         cost = preparation.read(path)
-        return {"candidates": cost.candidates, "environment steps": cost.environment_steps} if cost else {}
+        steps = cost.environment_steps if cost else 0
+        return {"candidates": cost.candidates if cost else 0, "environment_steps": steps, "that scored": scored}
 
     def references(self, config: Config, model: Path) -> Gave:
         kind, opener = kind_of(config.environment), partial(open_world, config.environment)
@@ -297,7 +300,7 @@ def _tasks(config: Config, tasks: Sequence[Task]) -> Sequence[Task]:
 
 
 def _any_candidate(path: Path) -> bool:
-    return any(line.get("actions") for line in files.read_json_lines(path))
+    return any(line["actions"] for line in read_json_lines(path))
 
 
 def _quoted(path: Path) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
+from actfirst.config.sections import LearnerSection
 from actfirst.errors import RunFolderError
 from actfirst.learning.sft import as_samples, batch_at, digest, rate_at
 from actfirst.models.folder import quiet_libraries, resolve_model
@@ -92,6 +93,12 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
     quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
+    # What a method of rewards does to its batches is none of fine-tuning's business.
+    plain = LearnerSection()
+    only = {
+        name: getattr(plain, name) for name in ("whole_batches", "aggregation", "kl_weight", "entropy_weight")
+    }
+    config = config.model_copy(update={"learner": config.learner.model_copy(update=only)})
     examples = read_examples(config, open_encoder(student), watcher.reading)
     async with AsyncExitStack() as opened:
         begin = RunFolder.open if resume else RunFolder.create

@@ -19,6 +19,7 @@ from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import Kind, hosting, kind_of, open_world
 from actfirst.errors import ConfigError, DataError, PromptTooLong
 from actfirst.learning.sft import Example
+from actfirst.policy.chat_template import Ending
 from actfirst.policy.history import fit
 from actfirst.policy.render import TemplateSet, read_templates
 from actfirst.policy.tokens import PromptEncoder
@@ -65,6 +66,7 @@ def read_examples(
         read_templates(kind.prompts),
         settings,
         config.rollout.generation.prompt_limit,
+        Ending(config.rollout.generation.fast_reasoning),
         config.run.seed,
     )
     workers = (os.cpu_count() or 1) if hosting(config.environment).processes else 0
@@ -92,6 +94,7 @@ class ExampleMaker:
     templates: TemplateSet
     settings: SftSection
     prompt_limit: int
+    fast_ending: Ending
     seed: int
     train: list[Example] = field(default_factory=list)
     held_out: list[Example] = field(default_factory=list)
@@ -139,12 +142,15 @@ class ExampleMaker:
             source.dropped["turns that no mode with a share can show"] += 1
             return
         after = shown.after.text if mode is Mode.INVERSE_DYNAMICS else None
+        ending = Ending.OPEN if mode is Mode.FULL else self.fast_ending
         try:
-            prompt = fit(self.encoder, self.templates, mode, shown.context, self.prompt_limit, after)
+            prompt = fit(self.encoder, self.templates, mode, shown.context, self.prompt_limit, after, ending)
         except PromptTooLong:
             source.dropped["turns whose prompt is too long"] += 1
             return
-        response = shown.response if mode is Mode.FULL else action_text(shown.action)
+        response = (
+            shown.response if mode is Mode.FULL else action_text(shown.action).removeprefix(ending.prefill)
+        )
         assert response is not None
         self._keep(source, shown.origin, mode.value, prompt.ids, response)
 

@@ -2,8 +2,8 @@
 
 Paper, appendix "Reference Trajectories": ten rollouts per training task. The file is one of demonstrations
 (`references/build/demonstrations.py`): it can be imported into any store of the same world, and a killed collection
-goes on where it stopped; rollouts whose environment failed are played again. Actions and responses of a rollout that
-scored nothing are not kept. What the collection cost stands beside the file.
+goes on where it stopped; rollouts whose environment failed are played again. Actions of a rollout that scored nothing
+are not kept.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ class TeacherRollouts:
             "model": self.model,
             "score": score,
             "error": episode.error,
-            "steps": len(episode.turns),
             "actions": [turn.action for turn in episode.turns] if score > 0 else [],
             "responses": [_own_words(turn) for turn in episode.turns] if score > 0 else [],
         }

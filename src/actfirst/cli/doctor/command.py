@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from actfirst.cli.console import check_result_file, write_result
+from actfirst.cli.console import write_result
+from actfirst.cli.options import ResultFile
 
 
 def doctor(
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the report to this file.", callback=check_result_file),
-    ] = None,
+    json_file: ResultFile = None,
 ) -> None:
     """Check this machine: Python, torch, memory, the shipped models, the engine, environments, and extras.
 

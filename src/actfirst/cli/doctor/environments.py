@@ -1,4 +1,4 @@
-"""The environments: what each says of itself, and whether third-party ones load. The default needs none of them."""
+"""The checks of each environment, and whether third-party ones load. The default recipe needs none of these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def environment_checks() -> list[Check]:
     """The checks of all environments that load, and one that names those that do not."""
     kinds = list(built_in_kinds().values())
     for name in installed_environments():
-        with suppress(EnvironmentFailure):  # `plugins` says so
+        with suppress(EnvironmentFailure):  # `plugins` reports it
             kinds.append(find_kind(name))
     checks = [check for kind in kinds for check in kind.checks()]
     return [*checks, Check("plug-ins", plugins, "remove packages that do not load", State.WARN)]

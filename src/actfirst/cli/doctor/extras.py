@@ -1,4 +1,4 @@
-"""What is not needed by the default: clusters, other engines, adapters, services that metrics can also go to."""
+"""Optional parts: clusters, other engines, adapters, services that also receive the metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXTRAS = (
 
 
 def package(extra: Extra) -> Finding:
-    """Whether an optional package is there. It is looked for, not imported: some take many seconds."""
+    """Whether an optional package is installed. It is not imported: some take many seconds."""
     if find_spec(extra.module) is None:
         return Finding(extra.name, State.MISSING, f"not installed (for {extra.purpose})", extra.install)
     version = installed_version(extra.module) or "version unknown"
@@ -46,7 +46,7 @@ def package(extra: Extra) -> Finding:
 
 
 def vllm(extra: Extra) -> Finding:
-    """vLLM comes in two distributions, is used at one version, and on a CPU has neighbours that break it."""
+    """vLLM comes in two distributions, is used at one version, and on a CPU other packages can break it."""
     if find_spec(extra.module) is None:
         return package(extra)
     builds = [(name, found) for name in ("vllm", _VLLM_ON_CPU) if (found := installed_version(name))]

@@ -93,7 +93,7 @@ def usable_cores() -> int:
 
 
 def processor_flags() -> set[str]:
-    """What the processor can do, where Linux tells; empty elsewhere."""
+    """The instruction sets of the processor on Linux; empty elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from actfirst.cli.console import print_note, print_records, read_counts
+from actfirst.cli.console import print_note, print_records, print_table, read_counts
 from actfirst.cli.lab import bench_envs, bench_speed
-from actfirst.cli.options import Model, Overrides
+from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
 
@@ -25,40 +25,28 @@ Scale = Literal["paper", "laptop", "tiny"]
 
 def rollout(
     overrides: Overrides = None,
-    recipe: Annotated[str, typer.Option(help="Whose environment and engine.")] = "pocket",
+    recipe: Recipe = "pocket",
     model: Model = None,
     scale: Annotated[
-        Scale, typer.Option(help="laptop: a quarter of the paper's lengths, one batch; tiny: a trial.")
+        Scale, typer.Option(help="laptop: a quarter of the paper's lengths; tiny: a trial.")
     ] = "laptop",
     simulated: Annotated[
-        bool, typer.Option("--simulated", help="On a simulated engine: no model, a stated latency model.")
+        bool, typer.Option("--simulated", help="On a latency model, without a model.")
     ] = False,
     step_ms: Annotated[float, typer.Option(help="Simulated: an engine step.")] = 6.5,
     sequence_ms: Annotated[float, typer.Option(help="Simulated: each sequence in a step.")] = 0.15,
     prompt_token_ms: Annotated[float, typer.Option(help="Simulated: each prompt token.")] = 0.015,
     prompt_tokens: Annotated[int, typer.Option(min=1, help="Simulated: length of the contexts.")] = 900,
-    fifo: Annotated[
-        bool, typer.Option("--fifo", help="Admit requests in order of arrival, not fast actions first.")
-    ] = False,
+    fifo: Annotated[bool, typer.Option("--fifo", help="Requests in order of arrival, not fast first.")] = False,
     optimised: Annotated[
-        bool,
-        typer.Option(
-            "--optimised",
-            help="Not the paper's: shared prefixes, pauses for fast actions, pacing (docs/speed.md).",
-        ),
+        bool, typer.Option("--optimised", help="Beyond the paper: see docs/speed.md.")
     ] = False,
-    contexts: Annotated[int, typer.Option(min=0, help="That many contexts; 0: the scale's.")] = 0,
+    contexts: Annotated[int, typer.Option(min=0, help="Number of contexts; 0: the scale's.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="Paired repeats; 0: the scale's.")] = 0,
-    full: Annotated[
-        str, typer.Option(help="Only these response lengths, as in 128; default: the scale's.")
-    ] = "",
-    caps: Annotated[str, typer.Option(help="Only these caps, as in 16,256; default: the scale's.")] = "",
-    horizons: Annotated[
-        str, typer.Option(help="Only these numbers of turns, as in 30; default: the scale's.")
-    ] = "",
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The result file. Default: runs/bench/rollout-RECIPE.json.")
-    ] = None,
+    full: Annotated[str, typer.Option(help="Response lengths, as in 128. Default: the scale's.")] = "",
+    caps: Annotated[str, typer.Option(help="Caps, as in 16,256. Default: the scale's.")] = "",
+    horizons: Annotated[str, typer.Option(help="Numbers of turns, as in 30. Default: the scale's.")] = "",
+    out: Out = None,
 ) -> None:
     """Time think-then-act against act-first on virtual turns from fixed contexts (the paper's experiment).
 
@@ -68,8 +56,9 @@ def rollout(
     actfirst bench rollout --simulated --scale paper
 
     Prefix caching is off, as in the paper, unless you switch it on; --scale paper also takes the paper's share of GPU
-    memory (0.85) and tokens per step (16,384). Beside each speedup stand its limits, estimated
-    from single requests and timed on this engine. A stopped measurement is continued by repeating the command.
+    memory (0.85) and tokens per step (16,384). --optimised shares prefixes, pauses responses for fast actions, paces.
+    Beside each speedup stand its limits, estimated from single requests and timed on this engine. A stopped measurement
+    is continued by repeating the command. Result: runs/bench/rollout-RECIPE.json.
     """
     from dataclasses import replace
 
@@ -93,15 +82,14 @@ def rollout(
     )
     name = "simulated" if simulated else short_name(recipe) + ("-optimised" if optimised else "")
     path = out or RESULTS / f"rollout-{name}.json"
-    if simulated:
-        stated = LatencyModel(step_ms / 1e3, sequence_ms / 1e3, prompt_token_ms / 1e3)
-        print_note(f"SIMULATED, not measured: {stated.describe()}")
-        with progress("points") as told:
+    with progress("points") as told:
+        if simulated:
+            stated = LatencyModel(step_ms / 1e3, sequence_ms / 1e3, prompt_token_ms / 1e3)
+            print_note(f"SIMULATED, not measured: {stated.describe()}")
             simulate(stated, prompt_tokens, settings.one_batch(), path, told)
-    else:
-        config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
-        student = model or config.models.student
-        with progress("points") as told:
+        else:
+            config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
+            student = model or config.models.student
             measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
     _show_rollout(path)
     print_note(f"result: {path}")
@@ -110,22 +98,13 @@ def rollout(
 def quality(
     checkpoints: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CHECKPOINT|KEY=VALUE",
-            help="Checkpoint folders, run folders (their newest checkpoint) or pocket:student; and settings.",
-        ),
+        typer.Argument(metavar="CHECKPOINT|KEY=VALUE", help="Checkpoint or run folders; and settings."),
     ],
-    recipe: Annotated[
-        str | None, typer.Option(help="Whose environment and settings. Default: the run's own, else pocket.")
-    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="Default: the run's own, else pocket.")] = None,
     tasks: Annotated[int, typer.Option(min=0, help="Training tasks, drawn by task type; 0 for all.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all strategies.")] = 42,
-    act: Annotated[
-        list[Strategy] | None, typer.Option(help="A strategy; repeat it for several. Default: all three.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The result file. Default: runs/bench/quality-RECIPE.json.")
-    ] = None,
+    act: Annotated[list[Strategy] | None, typer.Option(help="May be repeated. Default: all three.")] = None,
+    out: Out = None,
 ) -> None:
     """Play think-then-act, direct and guided action from frozen checkpoints with matched seeds.
 
@@ -134,6 +113,8 @@ def quality(
     actfirst bench quality runs/vanilla --tasks 0
     actfirst bench quality MODEL --recipe alfworld-small --tasks 20 --act guided
     actfirst bench quality runs/vanilla/checkpoints/step-000030/model --recipe pocket
+
+    Of a run folder the newest checkpoint is played. Result: runs/bench/quality-RECIPE.json.
     """
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
@@ -148,16 +129,9 @@ def quality(
     used = recipe or str(recipe_of(names[0]) or "pocket")
     path = out or RESULTS / f"quality-{short_name(used)}.json"
     frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
-
+    config, load = resolve(used, settings), Workload(tasks, seed, tuple(act or Strategy))
     with progress("trajectories") as told:
-        measure(
-            resolve(used, settings),
-            used,
-            frozen,
-            Workload(tasks, seed, tuple(act or Strategy)),
-            path,
-            lambda what, done, of: told(done, of, what),
-        )
+        measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))
     _show_quality(path)
     print_note(f"result: {path}")
 
@@ -183,26 +157,14 @@ def gigpo(
 
 
 def _show_rollout(path: Path) -> None:
+    """The table of the report."""
+    from actfirst.lab.report.bench_tables import rollout_table
     from actfirst.lab.rollout.result import read_rollout
 
-    found = read_rollout(path)
-    print_records(
-        {
-            "full tokens": str(point.full),
-            "cap": str(point.cap),
-            "turns": str(point.turns),
-            "vanilla (s)": f"{point.vanilla_mean:.3f}",
-            "actfirst (s)": f"{point.actfirst_mean:.3f}",
-            "speedup (SIMULATED)" if found.simulated else "speedup": f"{point.speedup:.2f}"
-            + (f" ± {point.deviation:.2f}" if point.deviation is not None else ""),
-            "ideal": f"{point.ideal:.2f}",
-            "least (s)": f"{point.bound_seconds:.3f}",
-            "attained": f"{point.attained:.0f} %",
-            "at most": f"{point.most:.2f}",
-            "over bound": f"{point.over_bound:.2f}" if point.acted_first else "gave way",
-        }
-        for point in found.points
-    )
+    table = rollout_table((path, read_rollout(path)), 1)
+    print(table.title)
+    print_table(table.heads, table.texts())
+    print_note(table.note)
 
 
 def _show_quality(path: Path) -> None:

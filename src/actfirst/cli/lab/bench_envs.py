@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import check_result_file, print_note, print_table, read_counts, write_result
+from actfirst.cli.console import print_note, print_records, read_counts, write_result
+from actfirst.cli.options import Python, ResultFile
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -24,39 +25,26 @@ _TASKS = 24
 def envs(
     recipes: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RECIPE [KEY=VALUE]...]...",
-            help="Recipes whose environments are measured, each with settings that replace its own. Default: all "
-            "environments that need no data and whose simulator is installed.",
-        ),
+        typer.Argument(metavar="[RECIPE [KEY=VALUE]...]...", help="Recipes, each with settings of its own."),
     ] = None,
-    games: Annotated[
-        Path | None,
-        typer.Option(help="A folder of games for environments that two engines play. Default: pocket houses."),
-    ] = None,
-    python: Annotated[
-        str, typer.Option(help="An interpreter that has the real engine and actfirst; default: this one.")
-    ] = "",
+    games: Annotated[Path | None, typer.Option(help="Games for both engines. Default: pocket houses.")] = None,
+    python: Python = "",
     workers: Annotated[str, typer.Option(help="Worker counts, comma-separated.")] = "1,2,4",
     seconds: Annotated[float, typer.Option(min=0.1, help="Time of each measurement.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of the two engines.")] = 5,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the result to this file.", callback=check_result_file),
-    ] = None,
+    json_file: ResultFile = None,
 ) -> None:
     """Measure environments: steps per second and memory by worker count, our engine against the real one.
 
-    Random walks over training tasks. A worker process plays as many
-    environments at once as it would in training ("each plays"). Worlds that
-    training plays in its own process are measured there as well.
+    Random walks over training tasks, by default of all environments that need no data and whose simulator is installed.
+    A worker process plays as many environments at once as it would in training ("each plays"). Worlds that training
+    plays in its own process are measured there as well.
 
-    Steps per second are of all workers together, resets included. ms/step and
-    ms/reset are what one episode waits, also for other environments of its
-    worker. MB is the memory of one worker with everything that it started.
+    Steps per second are of all workers together, resets included. ms/step and ms/reset are what one episode waits,
+    also for other environments of its worker. MB is the memory of one worker with everything that it started.
 
-    Two engines of one environment walk the same games and are compared with each
-    other where the real one is installed, here or in the interpreter of --python.
+    Two engines of one environment walk the same games and are compared with each other where the real one is
+    installed, here or in the interpreter of --python.
 
     \b
     actfirst bench envs --json envs.json
@@ -81,7 +69,7 @@ def envs(
 
 
 def _default_recipes() -> list[str]:
-    """The samples of all environments whose simulators are here."""
+    """The sample recipes of all environments whose simulators are installed."""
     from actfirst.config.load import resolve
     from actfirst.environments.registry import built_in_kinds
     from actfirst.errors import EnvironmentFailure
@@ -141,11 +129,7 @@ def _as_in_training(engine: Contestant) -> Contestant:
 
 
 async def _measure(
-    worlds: list[Contestant],
-    engines: list[Contestant],
-    counts: list[int],
-    seconds: float,
-    rounds: int,
+    worlds: list[Contestant], engines: list[Contestant], counts: list[int], seconds: float, rounds: int
 ) -> tuple[list[Throughput], Ratio | None]:
     from actfirst.lab.bench_envs import ratio, throughput
 
@@ -162,25 +146,22 @@ async def _measure(
 
 
 def _show(lines: list[Throughput], compared: Ratio | None) -> None:
-    columns = ("environment", "workers", "each plays", "steps/s", "ms/step", "ms/reset", "MB/worker")
-    rows = [
-        (
-            line.name,
-            str(line.workers or "this process"),
-            str(line.per_worker),
-            f"{line.steps_per_second:.1f}",
-            f"{line.step_ms:.3f}",
-            f"{line.reset_ms:.2f}",
-            f"{line.worker_megabytes:.0f}" if line.worker_megabytes is not None else "",
-        )
+    print_records(
+        {
+            "environment": line.name,
+            "workers": str(line.workers or "this process"),
+            "each plays": str(line.per_worker),
+            "steps/s": f"{line.steps_per_second:.1f}",
+            "ms/step": f"{line.step_ms:.3f}",
+            "ms/reset": f"{line.reset_ms:.2f}",
+            "MB/worker": f"{line.worker_megabytes:.0f}" if line.worker_megabytes is not None else "",
+        }
         for line in lines
-    ]
-    print_table(columns, rows)
+    )
     if compared is not None:
         print(
             f"\none step inside its process, {compared.rounds} alternating rounds, median (least to most):\n"
             f"  {compared.fast}: {compared.fast_ms.text(4)} ms of processor time\n"
             f"  {compared.slow}: {compared.slow_ms.text(1)} ms of processor time\n"
-            f"  ratio {compared.by_processor.text(0)} by processor time, "
-            f"{compared.by_clock.text(0)} by the clock"
+            f"  ratio {compared.by_processor.text(0)} by processor time, {compared.by_clock.text(0)} by the clock"
         )

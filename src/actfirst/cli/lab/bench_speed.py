@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from actfirst.cli.console import print_note, print_records, write_result
-from actfirst.cli.options import Model, ResultFile, Threads
+from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
-from actfirst.lab.spread import Spread
 
 if TYPE_CHECKING:
     from actfirst.lab.speed.options import Row
@@ -21,25 +19,9 @@ if TYPE_CHECKING:
     from actfirst.lab.speed.update import Comparison
 
 
-class EngineKind(StrEnum):
-    """Engines that take weights."""
-
-    EMBEDDED = "embedded"
-    VLLM = "vllm"
-
-
-class RuntimeKind(StrEnum):
-    """Where learner and engine live."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
 def rollout_options(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings of every row.")
-    ] = None,
-    recipe: Annotated[str, typer.Option(help="Whose environment, models and limits.")] = "pocket",
+    overrides: Overrides = None,
+    recipe: Recipe = "pocket",
     model: Model = None,
     rounds: Annotated[int, typer.Option(min=1, help="Batches counted for each row.")] = 4,
     json_file: ResultFile = None,
@@ -64,7 +46,7 @@ def rollout_options(
 def scale(
     axes: Annotated[list[str] | None, typer.Argument(help="What doubles. Default: everything.")] = None,
     doublings: Annotated[int, typer.Option(min=1, help="How often it doubles.")] = 3,
-    repeats: Annotated[int, typer.Option(min=1, help="Runs of each point; the best one counts.")] = 3,
+    repeats: Repeats = 3,
     threads: Threads = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG file.")] = None,
     json_file: ResultFile = None,
@@ -80,7 +62,7 @@ def scale(
     from actfirst.lab.stored import header
 
     if unknown := [axis for axis in axes or () if axis not in AXES]:
-        raise ConfigError(f"nothing is called {unknown[0]!r} here; there are {', '.join(AXES)}")
+        raise ConfigError(f"there is no axis {unknown[0]!r}; choose from {', '.join(AXES)}")
     base = Workload()
     with progress("runs") as told:
         grown = measure(base, axes or list(AXES), doublings, repeats, threads, told)
@@ -100,14 +82,10 @@ def update(
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 3,
     vocabulary: Annotated[int, typer.Option(min=2, help="Size of its vocabulary.")] = 1024,
     model: Annotated[str | None, typer.Option(help="A checkpoint folder instead of a random model.")] = None,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16 (autocast), or both with a comma.")
-    ] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, bfloat16, or both with a comma.")] = "float32",
     steps: Annotated[int, typer.Option(min=1, help="Counted steps of each trainer.")] = 5,
     threads: Threads = 1,
-    trl_python: Annotated[
-        str, typer.Option(help="An interpreter that has TRL and actfirst; default: this one.")
-    ] = "",
+    trl_python: Python = "",
     json_file: ResultFile = None,
 ) -> None:
     """The update step against TRL's trainer on the same model and batch: tokens per second and peak memory.
@@ -129,7 +107,7 @@ def update(
 
     chosen = precision.split(",")
     if unknown := [name for name in chosen if name not in ("float32", "bfloat16")]:
-        raise ConfigError(f"--precision {unknown[0]}: there are float32 and bfloat16")
+        raise ConfigError(f"--precision {unknown[0]}: choose float32, bfloat16, or both")
     found = []
     with tempfile.TemporaryDirectory() as folder, progress("steps") as told:
         place = str(find_model(model, "--model")) if model else folder
@@ -141,15 +119,13 @@ def update(
 
 
 def sync(
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace the pocket recipe's.")
-    ] = None,
-    engine: Annotated[list[EngineKind] | None, typer.Option(help="May be repeated. Default: embedded.")] = None,
-    runtime: Annotated[list[RuntimeKind] | None, typer.Option(help="May be repeated. Default: local.")] = None,
+    overrides: Overrides = None,
+    engine: Annotated[list[str], typer.Option(help="embedded or vllm; may be repeated.")] = ["embedded"],  # noqa: B006
+    runtime: Annotated[list[str], typer.Option(help="local or ray; may be repeated.")] = ["local"],  # noqa: B006
     sizes: Annotated[int, typer.Option(min=2, max=4, help="How many model sizes, from the smallest.")] = 3,
-    repeats: Annotated[int, typer.Option(min=1, help="Updates that are timed at each size.")] = 5,
+    repeats: Repeats = 5,
     under_way: Annotated[
-        int, typer.Option(min=0, help="Also time swaps while so many full responses are under way; 0: do not.")
+        int, typer.Option(min=0, help="Full responses under way at timed swaps; 0: none.")
     ] = 16,
     out: Annotated[Path, typer.Option("--out", help="The result file.")] = Path("runs/bench/sync.json"),
 ) -> None:
@@ -172,24 +148,22 @@ def sync(
 
     combinations = [
         resolve("pocket", [*(overrides or []), f"engine.kind={kind}", f"runtime.kind={where}"])
-        for kind in engine or [EngineKind.EMBEDDED]
-        for where in runtime or [RuntimeKind.LOCAL]
+        for kind in engine
+        for where in runtime
     ]
     timings: list[SyncTiming] = []
-    notes: list[str] = []
+    slopes = []
     for config in combinations:
         with TemporaryDirectory() as scratch, progress("sizes") as told:
             found = measure(config, SIZES[:sizes], repeats, Path(scratch), told)
         timings += found
-        notes.append(
-            f"{config.engine.kind} engine, {config.runtime.kind} runtime: "
-            f"{growth(found) * 1e3:.0f} ms for each further 100 million parameters"
+        slopes.append(
+            f"{config.engine.kind} engine, {config.runtime.kind} runtime: {growth(found) * 1e3:.0f} ms"
         )
     _show_sync(timings)
-    for note in notes:
-        print(note)
+    print("\n".join(f"{slope} for each further 100 million parameters" for slope in slopes))
     swapped: list[SwapTiming] = []
-    for kind in (engine or [EngineKind.EMBEDDED]) if under_way else []:
+    for kind in engine if under_way else []:
         config = resolve("pocket", [*(overrides or []), f"engine.kind={kind}"])
         with progress("rounds") as told:
             found_swaps = swaps.measure(config, under_way, repeats, told)
@@ -200,6 +174,8 @@ def sync(
 
 
 def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
+    from actfirst.lab.spread import Spread
+
     print(f"New weights while {under_way} full responses are under way, median (least-most):")
     print_records(
         {

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from actfirst.cli.console import check_result_file, print_note, write_result
-
-if TYPE_CHECKING:
-    from actfirst.lab.compare_runs import PlannedRun, Told
+from actfirst.cli.console import print_note, write_result
+from actfirst.cli.options import Out, Recipe, ResultFile, Seeds
+from actfirst.cli.progress import progress
 
 
 def compare(
@@ -24,15 +21,10 @@ def compare(
             "gives a method its own settings, KEY=VALUE alone all of them.",
         ),
     ],
-    recipe: Annotated[str, typer.Option(help="A recipe's name or a .toml file.")] = "pocket",
-    seeds: Annotated[int, typer.Option(min=1, help="Training seeds per method.")] = 3,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where the runs go. Default: runs/compare-RECIPE.")
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write the result to this file.", callback=check_result_file),
-    ] = None,
+    recipe: Recipe = "pocket",
+    seeds: Seeds = 3,
+    out: Out = None,
+    json_file: ResultFile = None,
 ) -> None:
     """Run methods side by side and compare success, time, tokens and reference alignment.
 
@@ -41,7 +33,8 @@ def compare(
     actfirst compare vanilla actfirst actfirst:rollout.responses=all --seeds 5
     actfirst compare vanilla actfirst run.updates=20 --out runs/short
 
-    Interrupt it at any time: the same command goes on where it was, and repeats no finished run.
+    Interrupt it at any time: the same command goes on where it was, and repeats no finished run. Runs, table and
+    picture go to runs/compare-RECIPE.
     """
     from rich.console import Console
 
@@ -55,8 +48,12 @@ def compare(
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"
     planned = plan_runs(methods, recipe, overrides, seeds, folder)
     try:
-        with _progress(len(planned)) as progress:
-            make_runs(planned, recipe, progress)
+        with progress("runs") as told:
+            make_runs(
+                planned,
+                recipe,
+                lambda run, place, line: told(place - 1, len(planned), f"now {run.name}: {line}"),
+            )
     except KeyboardInterrupt:
         print_note("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
@@ -74,29 +71,3 @@ def split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Methods and settings; a setting has "=" and no ":" before it."""
     settings = [text for text in arguments if "=" in text and ":" not in text.partition("=")[0]]
     return [text for text in arguments if text not in settings], settings
-
-
-@contextmanager
-def _progress(runs: int) -> Iterator[Told]:
-    """On a terminal one line that changes, elsewhere the lines that say how a run stands, under its name."""
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(stderr=True, highlight=False)
-    results = ("evaluated the", "finished before")
-    if not console.is_terminal:
-
-        def say(run: PlannedRun, place: int, line: str) -> None:
-            if line.startswith(("update ", *results)):
-                print_note(f"[{place}/{runs} {run.name}] {line}")
-
-        yield say
-        return
-    with console.status("") as status:
-
-        def show(run: PlannedRun, place: int, line: str) -> None:
-            status.update(f"[bold]run {place} of {runs}[/] {escape(run.name)}  [dim]{escape(line)}[/]")
-            if line.startswith(results):
-                console.print(f"{run.name}: {line}", markup=False)
-
-        yield show

@@ -9,30 +9,23 @@ import typer
 
 from actfirst.cli.console import print_note
 from actfirst.cli.lab.bench import Scale
-from actfirst.cli.options import Overrides
+from actfirst.cli.options import Out, Overrides, Seeds
 
 
 def lab(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
     overrides: Overrides = None,
     methods: Annotated[
-        str,
-        typer.Option(
-            help="Separated by blanks; METHOD:KEY=VALUE gives a method its own settings. The first is compared with."
-        ),
+        str, typer.Option(help="Separated by blanks, as METHOD or METHOD:KEY=VALUE; the first is the baseline.")
     ] = "all",
-    seeds: Annotated[int, typer.Option(min=1, help="Training seeds per method.")] = 3,
+    seeds: Seeds = 3,
     updates: Annotated[int | None, typer.Option(min=1, help="Updates per run. Default: the recipe's.")] = None,
-    quality_tasks: Annotated[
-        int, typer.Option(min=0, help="Tasks of the measurement of rollout quality; 0 for all.")
-    ] = 100,
+    quality_tasks: Annotated[int, typer.Option(min=0, help="Tasks for rollout quality; 0 for all.")] = 100,
     scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = "laptop",
     curve_seeds: Annotated[
         int, typer.Option(min=1, max=3, help="Evaluation seeds of checkpoints on the way; the last has three.")
     ] = 1,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where everything goes. Default: runs/lab-RECIPE.")
-    ] = None,
+    out: Out = None,
 ) -> None:
     """Run every method, evaluate stored checkpoints, measure rollouts, and write the report.
 
@@ -41,8 +34,8 @@ def lab(
     actfirst lab pocket --methods "vanilla actfirst actfirst:rollout.responses=all" --seeds 5
     actfirst lab pocket --updates 20 --out runs/short-lab
 
-    Runs are interleaved by seed. Interrupt it at any time: the same command goes on where it was, repeats no finished
-    run and resumes an interrupted one.
+    Runs are interleaved by seed and go to runs/lab-RECIPE. Interrupt it at any time: the same command goes on where it
+    was, repeats no finished run and resumes an interrupted one.
     """
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.lab import LabPlan, run_lab
@@ -61,7 +54,7 @@ def lab(
         curve_seeds=curve_seeds,
     )
     try:
-        failures = run_lab(plan, _say)
+        failures = run_lab(plan, print_note)
     except KeyboardInterrupt:
         print_note("stopped; the same command goes on from here")
         raise typer.Exit(130) from None
@@ -72,11 +65,3 @@ def lab(
         for line in failures:
             print_note(f"  {line}")
         raise typer.Exit(1)
-
-
-def _say(line: str) -> None:
-    """Of what a run prints, only how it stands: its whole output is in its log."""
-    _, bracket, rest = line.partition("] ")
-    said = rest if bracket else line
-    if not bracket or said.startswith(("update ", "evaluated", "finished before")):
-        print_note(line)

@@ -15,13 +15,10 @@ app = typer.Typer(help="The tiny models that ship with actfirst.", no_args_is_he
 
 @app.command("build")
 def build(
-    out: Annotated[
-        Path, typer.Option("--out", help="Where teacher/, student/ and build_result.json go.")
-    ] = Path("pocket_models"),
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Go through every step in a minute or two; the models are of no use."),
-    ] = False,
+    out: Annotated[Path, typer.Option(help="For teacher/, student/ and build_result.json.")] = Path(
+        "pocket_models"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="A trial in minutes; its models are useless.")] = False,
     threads: Threads = 2,
 ) -> None:
     """Train the pocket teacher and student from nothing and measure them. A stopped build is continued.
@@ -41,7 +38,7 @@ def build(
 @app.command("measure")
 def measure(
     model: Annotated[
-        list[str] | None, typer.Argument(help="Checkpoint folders. [default: pocket:student pocket:teacher]")
+        list[str] | None, typer.Argument(help="Checkpoint folders. Default: both shipped models.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks of each split (seen, unseen).")] = 120,
     seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 42 on.")] = 3,

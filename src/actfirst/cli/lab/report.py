@@ -13,14 +13,9 @@ from actfirst.cli.console import print_note
 def report(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN...", help="Run folders, result files, or folders that hold them (a lab, a comparison)."
-        ),
+        typer.Argument(metavar="RUN...", help="Run folders, result files, or folders that hold them."),
     ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Where the report goes. Default: report/ in the first folder named."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Default: report/ in the first folder named.")] = None,
     title: Annotated[str, typer.Option(help="The heading of the page.")] = "actfirst report",
 ) -> None:
     """Write one self-contained HTML page, with every table as CSV and every figure as PNG beside it.

@@ -1,4 +1,4 @@
-"""`actfirst theory`: what the paper's analysis says of given or measured latencies."""
+"""`actfirst theory`: what the paper's analysis predicts for given or measured latencies."""
 
 from __future__ import annotations
 
@@ -16,22 +16,17 @@ if TYPE_CHECKING:
 
 
 def theory(
-    fast: Annotated[
-        float | None, typer.Option(help="Latency of a fast action, in any unit (prefill and decoding).")
-    ] = None,
+    fast: Annotated[float | None, typer.Option(help="Latency of a fast action, in any unit.")] = None,
     full: Annotated[float | None, typer.Option(help="Latency of a full response, in the same unit.")] = None,
     measured: Annotated[
-        Path | None,
-        typer.Option("--from", help="A result of `actfirst bench rollout`: its calibrated latencies are used."),
+        Path | None, typer.Option("--from", help="Use latencies of this `bench rollout`.")
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Turns of a rollout, T.")] = 30,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks of a batch, N.")] = 16,
-    cap: Annotated[
-        int | None, typer.Option(min=1, help="Cap on concurrent requests, b_max. Default: a few of them.")
-    ] = None,
+    cap: Annotated[int | None, typer.Option(min=1, help="Cap on requests, b_max. Default: several.")] = None,
     json_file: ResultFile = None,
 ) -> None:
-    """Idealized speedup, its limit, and what a cap on concurrent requests leaves of it.
+    """Idealized speedup, its limit, and how much of it a cap on concurrent requests allows.
 
     \b
     actfirst theory --fast 0.12 --full 3.2

@@ -44,7 +44,10 @@ def rollout_table(stored: tuple[Path, RolloutResult], place: int) -> Table:
         cells: list[Cell] = [Words(str(value)) for value in (point.full, point.cap, point.turns)]
         for _, name, digits, unit in _ROLLOUT_COLUMNS:
             deviation = point.deviation if name == "speedup" else None
-            cells.append(number(getattr(point, name), digits, [path], deviation=deviation, unit=unit))
+            aside = "(gave way)" if name == "over_bound" and not point.acted_first else ""
+            cells.append(
+                number(getattr(point, name), digits, [path], deviation=deviation, unit=unit, aside=aside)
+            )
         rows.append(tuple(cells))
     order = "fast actions first" if settings.fast_first else "in order of arrival"
     return Table(

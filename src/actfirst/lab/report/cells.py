@@ -51,6 +51,9 @@ class Table:
     rules: tuple[int, ...] = ()
     """Rows above which a line is drawn."""
 
+    def texts(self) -> list[list[str]]:
+        return [[_plain(cell) for cell in row] for row in self.rows]
+
     def to_csv(self) -> str:
         """All cells as text, and in a last column the sources of each row."""
         rows = []

@@ -40,10 +40,8 @@ def measure(
     """Time a recipe's engine with the model in a folder; `name` is what it is called."""
     most = max(*settings.caps, settings.cap)
     if config.engine.max_concurrency < most:
-        raise ConfigError(
-            f"engine.max_concurrency = {config.engine.max_concurrency} is below the largest cap that is scanned "
-            f"({most}); raise it"
-        )
+        given = f"engine.max_concurrency = {config.engine.max_concurrency}"
+        raise ConfigError(f"{given} is below the largest cap that is scanned ({most}); raise it")
 
     def opened(cap: int) -> Engine:
         held = {"max_concurrency": cap} if settings.optimised else {}

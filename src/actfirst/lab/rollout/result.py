@@ -1,4 +1,4 @@
-"""The result of `actfirst bench rollout`: what it says of each point and what its file holds."""
+"""The result of `actfirst bench rollout`: the numbers of each point, and what its file holds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RolloutPoint:
 
     @property
     def most(self) -> float:
-        """The speedup if nothing were lost against the measured bounds."""
+        """The speedup that the measured bounds allow."""
         return self.speedup * self.over_bound
 
     def __str__(self) -> str:

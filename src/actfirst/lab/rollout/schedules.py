@@ -3,7 +3,7 @@
 Vanilla: a task's next turn waits for its full response. ActFirst: the fast action and the full response of a turn are
 submitted together, and the fast action alone releases the next turn. Full responses have the same seeds in both.
 
-A task's context is the same in all its virtual turns, which no real prompt is. So that an engine with a prefix cache
+A task's context is the same in all its virtual turns, unlike in real rollouts. So that an engine with a prefix cache
 gains no more than it would in real turns, every turn of every run has a beginning of its own: only the fast and the
 full prompt of one turn share it.
 

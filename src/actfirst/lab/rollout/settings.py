@@ -68,7 +68,7 @@ _PAPER_ENGINE = ("engine.max_prefill_tokens=16384", "engine.vllm.gpu_memory_util
 
 def engine_of(scale: str, *, optimised: bool) -> list[str]:
     """Overrides of a recipe for the experiment. The paper has neither a prefix cache nor pauses."""
-    ours = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "preempt")]
+    ours = [f"engine.{key}={str(optimised).lower()}" for key in ("prefix_caching", "priority", "preempt")]
     return [*ours, *_PAPER_ENGINE] if scale == "paper" else ours
 
 

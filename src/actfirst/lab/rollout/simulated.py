@@ -1,7 +1,7 @@
 """An engine that computes nothing: continuous batching on a virtual clock, with a stated model of its latency.
 
-For concurrency that a machine does not have. Everything that uses it says so; its numbers are consequences of the model
-below, not measurements. It only generates, and what it generates means nothing.
+For more concurrency than a machine has. Whatever uses it says so; its numbers are consequences of the model
+below, not measurements. It only generates, and its tokens mean nothing.
 
 A step of the engine takes `step` seconds, `sequence` seconds more for each sequence that gets a token in it, and
 `prefill` seconds for each prompt token computed in it, of which there are at most `max_prefill`. A prompt that is
@@ -123,7 +123,7 @@ class SimulatedEngine:
 
 
 class _SkippingSelector(selectors.SelectSelector):
-    """Instead of waiting for a moment it moves its clock there."""
+    """Moves its clock forward instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from actfirst.engines.base import Engine
@@ -36,9 +36,7 @@ async def calibrate(
     benches = {full: Bench(engine, settings.fast, full, settings.seed) for full in settings.full}
     some = benches[settings.full[0]]
 
-    async def seconds(
-        ask: Callable[[BenchContext, int, Gate], Awaitable[None]], context: BenchContext
-    ) -> float:
+    async def seconds(ask: Schedule, context: BenchContext) -> float:
         found = []
         for turn in range(_CALIBRATIONS):
             gate, begun = Gate(1, fast_first=True), clock()

@@ -29,6 +29,7 @@ _OFF = (
     "rollout.responses=all",
     "rollout.generation.drafts=false",
     "engine.prefix_caching=false",
+    "engine.priority=false",
     "engine.preempt=false",
 )
 ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -37,7 +38,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("+ admission", ("rollout.responses=admitted",)),
     ("+ shared prefixes", ("engine.prefix_caching=true",)),
     ("+ drafts", ("rollout.generation.drafts=true",)),
-    ("+ fast first", ("engine.preempt=true",)),
+    ("+ fast first", ("engine.priority=true", "engine.preempt=true")),
 )
 """Each row adds its settings to those of the rows before it; the first two differ in the method alone."""
 

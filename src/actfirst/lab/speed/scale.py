@@ -1,8 +1,8 @@
 """`actfirst bench scale`: how time and memory grow when one thing doubles and everything else stays.
 
 Rollouts are virtual turns on the embedded engine: random prompts that grow by a pair each turn, a fast action and a
-full response for every turn, the environment free. The model has random weights: what it says has no part in what it
-costs. Memory is what the engine's tensors hold. (The update step has a measurement of its own: `bench update`.)
+full response for every turn, the environment free. The model has random weights: its tokens do not change the
+cost. Memory is what the engine's tensors hold. (The update step has a measurement of its own: `bench update`.)
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Growth:
 
     @property
     def slopes(self) -> tuple[float, ...]:
-        """By how much the time of the processor grows at each doubling."""
+        """The factor by which processor time grows at each doubling."""
         return tuple(b.cpu / a.cpu for a, b in zip(self.costs, self.costs[1:]))
 
 
 def measure(
     base: Workload, axes: Sequence[str], doublings: int, repeats: int, threads: int, told: Told
 ) -> list[Growth]:
-    """Every axis in turn; the base is measured anew for each, so that each curve is of one piece."""
+    """Every axis in turn; the base is measured anew for each, so that the points of a curve are measured together."""
     factors = tuple(2**power for power in range(doublings + 1))
     done, grown = 0, []
     for axis in axes:
@@ -104,19 +104,14 @@ async def run(load: Workload, threads: int) -> Cost:
     shape = ModelShape.from_dict(load.size.config(_VOCABULARY, longest))
     engine = EmbeddedEngine(ModelFiles(shape, frozenset(), None), random_weights(shape), settings)
     try:
-        await engine.generate([1, 2, 3], Sampling(2, seed=0))  # the first call of torch is a slow one
+        await engine.generate([1, 2, 3], Sampling(2, seed=0))  # the first call of torch is slow
         before = engine.stats()
         begun, used = time.perf_counter(), time.process_time()
         await together(_play(engine, load, task) for task in range(load.tasks))
         seconds, cpu, after = time.perf_counter() - begun, time.process_time() - used, engine.stats()
-        return Cost(
-            seconds,
-            cpu,
-            engine.memory(),
-            after.steps - before.steps,
-            after.prefilled_tokens - before.prefilled_tokens,
-            after.generated_tokens - before.generated_tokens,
-        )
+        prefilled = after.prefilled_tokens - before.prefilled_tokens
+        generated = after.generated_tokens - before.generated_tokens
+        return Cost(seconds, cpu, engine.memory(), after.steps - before.steps, prefilled, generated)
     finally:
         await engine.close()
 

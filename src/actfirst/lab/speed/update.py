@@ -93,11 +93,11 @@ class _Child:
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
 
-    def ask(self, word: str) -> dict[str, float]:
-        with contextlib.suppress(BrokenPipeError):  # its last words say why
-            self._stdin.write(f"{word}\n")
+    def step(self) -> dict[str, float]:
+        with contextlib.suppress(BrokenPipeError):  # its message says why
+            self._stdin.write("step\n")
             self._stdin.flush()
-        # What libraries print on the way is not for us.
+        # Lines that libraries print are skipped.
         for line in self._stdout:
             if line.startswith(ANSWER):
                 answer: dict[str, float] = json.loads(line.removeprefix(ANSWER))
@@ -119,25 +119,19 @@ def compare(job: Job, size: Size, steps: int, trl_python: str, told: Told) -> Co
     try:
         for step in range(steps + 1):
             for place, child in enumerate(children if step % 2 else children[::-1], start=1):
-                answers[child.trainer].append(child.ask("step"))
+                answers[child.trainer].append(child.step())
                 what = f"{child.trainer}, {job.precision}" + ("" if step else " (warms up, not counted)")
                 told(step * len(children) + place, (steps + 1) * len(children), what)
-        ours, trl = (_trained(answers[child.trainer], int(child.ask("memory")["memory"])) for child in children)
     finally:
         for child in children:
             child.close()
-    return Comparison(job, ours, trl)
+    return Comparison(job, *map(_trained, answers.values()))
 
 
-def _trained(answers: Sequence[dict[str, float]], memory: int) -> Trained:
+def _trained(answers: Sequence[dict[str, float]]) -> Trained:
     first, *counted = answers
-    return Trained(
-        tuple(answer["seconds"] for answer in counted),
-        tuple(answer["cpu"] for answer in counted),
-        int(first["tokens"]),
-        memory,
-        first["gradient"],
-    )
+    seconds, cpu = (tuple(answer[key] for answer in counted) for key in ("seconds", "cpu"))
+    return Trained(seconds, cpu, int(first["tokens"]), int(counted[-1]["memory"]), first["gradient"])
 
 
 def to_json(comparisons: Sequence[Comparison]) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """One trainer in a process of its own, for `actfirst bench update`: `python -m ... actfirst|trl JOB`.
 
-It makes itself ready, then makes one optimiser step for each line "step" it reads, and answers with one line of JSON.
+It makes itself ready, then makes one optimiser step for each line that it reads, and answers with one line of JSON.
 Only this module knows TRL; the extra `bench` installs it.
 """
 
@@ -28,12 +28,11 @@ def main() -> None:
 
     trainer, job = sys.argv[1], Job(**json.loads(sys.argv[2]))
     torch.set_num_threads(job.threads)
-    run = _actfirst if trainer == "actfirst" else _trl
-    run(job)
+    (_actfirst if trainer == "actfirst" else _trl)(job)
 
 
 class _Turns:
-    """The conversation with the parent, from the moment at which the trainer is ready."""
+    """Answers the parent, from the moment at which the trainer is ready."""
 
     def __init__(self) -> None:
         import psutil
@@ -43,24 +42,19 @@ class _Turns:
         self._took: dict[str, float] = {}
 
     def wait(self) -> bool:
-        """Until the next step is asked for, and begin its time; False when the input ends."""
-        while line := sys.stdin.readline().strip():
-            if line == "step":
-                self._begun, self._used = time.perf_counter(), time.process_time()
-                return True
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            self._say({"memory": float(peak - self._ready)})
-        return False
+        """Wait for the next request of a step and start its time; False when the input ends."""
+        asked = sys.stdin.readline() != ""
+        self._begun, self._used = time.perf_counter(), time.process_time()
+        return asked
 
     def stop(self) -> None:
         """The step is over."""
         self._took = {"seconds": time.perf_counter() - self._begun, "cpu": time.process_time() - self._used}
 
     def answer(self, tokens: int, gradient: float) -> None:
-        self._say({"tokens": float(tokens), "gradient": gradient, **self._took})
-
-    def _say(self, answer: dict[str, float]) -> None:
-        print(ANSWER + json.dumps(answer), flush=True)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self._ready
+        found = {"tokens": tokens, "gradient": gradient, "memory": memory, **self._took}
+        print(ANSWER + json.dumps(found), flush=True)
 
 
 def sequences(job: Job) -> list[tuple[list[int], list[int]]]:
@@ -96,24 +90,21 @@ def _actfirst(job: Job) -> None:
 def _samples(job: Job) -> list[TurnSample]:
     """The batch for the learner, behaviour log-probs from a plain forward pass of the model."""
     model = open_plain(Path(job.model))
-    made = []
-    for number, (prompt, response) in enumerate(sequences(job)):
-        own = plain_logprobs(model, prompt, response)
-        made.append(
-            TurnSample(
-                id=str(number),
-                episode_id="",
-                task_id="",
-                turn=1,
-                prompt_ids=tuple(prompt),
-                token_ids=tuple(response),
-                mask=(1,) * len(response),
-                behaviour_logprobs=tuple(own),
-                advantages=(1.0,) * len(response),
-                version=0,
-            )
+    return [
+        TurnSample(
+            id=str(number),
+            episode_id="",
+            task_id="",
+            turn=1,
+            prompt_ids=tuple(prompt),
+            token_ids=tuple(response),
+            mask=(1,) * len(response),
+            behaviour_logprobs=tuple(plain_logprobs(model, prompt, response)),
+            advantages=(1.0,) * len(response),
+            version=0,
         )
-    return made
+        for number, (prompt, response) in enumerate(sequences(job))
+    ]
 
 
 def _trl(job: Job) -> None:
@@ -181,7 +172,7 @@ def _trl(job: Job) -> None:
 
 
 def _tokenizer() -> Any:
-    """The trainer insists on one, though the batch has ids already."""
+    """The trainer requires one, although the batch consists of ids."""
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 

@@ -69,7 +69,7 @@ class EngineActor:
         self._keep(version, await asyncio.to_thread(group.receive, entries, dtype))
 
     async def install(self, version: int, swap: int) -> EngineStats:
-        """Swap to the fetched weights: running requests finish, later ones wait."""
+        """Swap to the fetched weights; `engine.swap` says what becomes of running requests. Later ones wait."""
         await self._after(swap - 1)
         try:
             await self._engine.load_weights(self._fetched.pop(version), version)

@@ -4,7 +4,7 @@ A request goes to the engine with the fewest of ours under way; prompts that beg
 not much busier than others, because it has their keys and values. An engine that is lost is replaced, and its requests
 are made again elsewhere: with a seed, the result is the same. One that does not answer in time counts as lost. New
 weights travel while engines go on with the old ones; `load_weights` returns when all have arrived, and every request
-made after that runs on them. Engines finish what they were doing before they swap, and nobody waits for that.
+made after that runs on them. Each engine swaps as `engine.swap` says, and admits by its own `engine.priority`.
 """
 
 from __future__ import annotations
