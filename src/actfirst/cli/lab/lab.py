@@ -40,12 +40,11 @@ def lab(
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.lab import LabPlan, run_lab
     from actfirst.lab.report.page import write_report
-    from actfirst.methods.table import METHODS
 
     settings = [*(overrides or []), *([f"run.updates={updates}"] if updates is not None else [])]
     plan = LabPlan(
         recipe=recipe,
-        methods=tuple(METHODS) if methods == "all" else tuple(methods.split()),
+        methods=tuple(methods.split()) if methods != "all" else _that_distil(),
         overrides=tuple(settings),
         seeds=seeds,
         out=out or Path("runs") / f"lab-{short_name(recipe)}",
@@ -65,3 +64,10 @@ def lab(
         for line in failures:
             print_note(f"  {line}")
         raise typer.Exit(1)
+
+
+def _that_distil() -> tuple[str, ...]:
+    """Methods that only distil can be compared with one another; those that learn from rewards make teachers."""
+    from actfirst.methods.table import METHODS
+
+    return tuple(name for name, method in METHODS.items() if not method.objective.compares)
