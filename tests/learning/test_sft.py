@@ -9,7 +9,7 @@ from random import Random
 import pytest
 import torch
 
-from actfirst.config.sections import SftSection
+from actfirst.config.teacher_sections import SftSection
 from actfirst.learning.checkpoint import latest_valid, save
 from actfirst.learning.sft import Example, as_samples, batch_at, digest, rate_at
 from actfirst.learning.sharded import ShardedLearner

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.config.sections import (
+from actfirst.config.method_sections import (
     GigpoSection,
     GrpoSection,
     MethodsSection,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.config.sections import StageName
+from actfirst.config.teacher_sections import StageName
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.models.folder import read_config, resolve_model
 from actfirst.training.prepare import PrepareWatcher, StageRecord, prepare

@@ -62,7 +62,7 @@ def prepare(
 def _watcher() -> PrepareWatcher:
     from rich.console import Console
 
-    from actfirst.config.sections import StageName
+    from actfirst.config.teacher_sections import StageName
     from actfirst.terminal.panel import choose_watcher
     from actfirst.terminal.sft import SftProgress
     from actfirst.training.prepare import PrepareWatcher, StageRecord

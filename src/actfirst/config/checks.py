@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from actfirst.config.config import Config
+from actfirst.config.method_sections import MethodsSection, key_of
 from actfirst.config.mistakes import Mistake, from_validation, source_of
 from actfirst.config.schema import names, suggest
-from actfirst.config.sections import MethodsSection, key_of
 from actfirst.environments.registry import built_in_kinds, kind_of
 from actfirst.references.sources import BEST
 

@@ -7,23 +7,22 @@ from typing import Annotated
 from pydantic import BeforeValidator, SerializeAsAny
 
 from actfirst.config.base import Section
+from actfirst.config.method_sections import MethodsSection
 from actfirst.config.sections import (
     CheckpointSection,
     EngineSection,
     EvaluationSection,
     LearnerSection,
-    MethodsSection,
     ModelsSection,
     PoolSection,
-    PrepareSection,
     ReferencesSection,
     RolloutSection,
     RunSection,
     RuntimeSection,
-    SftSection,
     TeacherSection,
     TrackingSection,
 )
+from actfirst.config.teacher_sections import PrepareSection, SftSection
 from actfirst.environments.base import EnvironmentSection
 from actfirst.environments.registry import read_section
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import Field, model_validator
 
 from actfirst.config.base import Beta, Fraction, NonNegative, Positive, Seconds, Section, Share
 
@@ -116,108 +116,6 @@ class RolloutSection(Section):
     generation: Generation = Generation()
 
 
-class GrowthSection(Section):
-    """A curriculum that grows by one turn every `every` steps of `counter` (TCOD)."""
-
-    every: Positive = Field(6, description="steps between two turns more")
-    counter: Literal["batch", "update"] = Field(
-        "batch", description="what the schedule counts: rollout batches, as its authors do, or updates"
-    )
-
-
-class TurnOpdSection(Section):
-    """TurnOPD-style. Its paper's constants are not known: these are ours."""
-
-    probe_every: Positive = Field(10, description="updates between two probes at full depth")
-    share: Fraction = Field(0.9, description="share of the utility of all turns that the depth has to hold")
-    smoothing: Fraction = Field(0.5, description="weight of the newest probe in the smoothed depth")
-    least_depth: Positive = 5
-    epsilon: Annotated[float, Field(gt=0.0)] = Field(
-        0.05, description="added to the deviation of a turn's KL, in nats per token"
-    )
-    warm: Fraction = Field(0.5, description="share of all updates after which turns are fully balanced")
-
-
-class GroupRewardSection(Section):
-    """Advantages from rewards of a group (GRPO's form). Defaults are those of GiGPO's authors where they have one."""
-
-    reward: Literal["success", "score"] = Field(
-        "success",
-        description="what an episode earns: all of reward_scale at success, or the share of its score",
-    )
-    reward_scale: Annotated[float, Field(gt=0.0)] = 10.0
-    invalid_penalty: Share = Field(0.1, description="taken from the reward of a turn with an invalid action")
-    invalid: Literal["unparsed", "unparsed-or-no-thought", "inadmissible"] = Field(
-        "unparsed",
-        description="what counts as invalid: no action field; or no think tags either; or not an admissible action",
-    )
-    discount: Fraction = Field(0.95, description="of later rewards in the return of a step")
-    step_weight: Share = Field(0.0, description="of the step advantage, over equal observations of a group")
-    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_std_norm"
-    over: Literal["steps", "trajectories"] = Field(
-        "trajectories", description="what mean and deviation of episode rewards run over"
-    )
-    similarity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.0, description="observations at least this much alike count as equal; 0: only equal ones"
-    )
-    epsilon: Annotated[float, Field(gt=0.0)] = Field(1e-6, description="added to deviations")
-
-
-class GrpoSection(GroupRewardSection):
-    """GRPO: the episode's reward against those of its group."""
-
-    dynamic_sampling: bool = Field(
-        False, description="leave out groups whose rewards are all equal, and collect others instead"
-    )
-
-
-class ReinforceSection(GrpoSection):
-    """REINFORCE with the mean of the group as baseline."""
-
-    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_norm"
-
-
-class GigpoSection(GrpoSection):
-    """GiGPO, as its authors run it."""
-
-    step_weight: Share = 1.0
-    over: Literal["steps", "trajectories"] = "steps"
-
-
-class OpdRewardSection(GroupRewardSection):
-    """Distillation plus weight x group-relative advantage."""
-
-    weight: Share = Field(1.0, description="of the group-relative advantage beside that of distillation")
-
-
-class MethodsSection(Section):
-    """Constants of single methods; a run uses those of its own method only.
-
-    Methods of other packages bring sections of their own, which `checks.py` finds.
-    """
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, SerializeAsAny[Section]]
-
-    tcod_f2b: GrowthSection = GrowthSection()
-    tcod_b2f: GrowthSection = GrowthSection(every=5)
-    turnopd_style: TurnOpdSection = TurnOpdSection()
-    gigpo: GigpoSection = GigpoSection()
-    grpo: GrpoSection = GrpoSection()
-    reinforce: ReinforceSection = ReinforceSection()
-    opd_reward: OpdRewardSection = OpdRewardSection()
-
-    def of(self, method: str) -> Section | None:
-        """The constants of a method, if there are any here."""
-        found: dict[str, Section] = dict(self)
-        return found.get(key_of(method))
-
-
-def key_of(method: str) -> str:
-    """The key of a method's constants in a recipe."""
-    return method.replace("-", "_")
-
-
 class ReferencesSection(Section):
     """Offline reference trajectories, for methods that use them."""
 
@@ -264,81 +162,6 @@ class LearnerSection(Section):
     adapter_alpha: Annotated[float, Field(gt=0.0)] = Field(
         32.0, description="adapters are scaled by alpha / rank"
     )
-
-
-class SftDataSection(Section):
-    """One source of demonstrations; see docs/teachers.md."""
-
-    kind: Literal["run", "rollouts", "references", "demonstrator", "actions", "chat", "pairs"] = Field(
-        description="a run folder, a file of teacher rollouts, a reference store, the world's own demonstrator, a "
-        "file of action lists, of chats, of prompts with responses"
-    )
-    path: str = Field("", description="the folder or file; the demonstrator needs none")
-    split: str = Field("train", description="the split whose tasks count")
-    tasks: NonNegative = Field(0, description="that many tasks of the split at most; 0: all")
-    success: bool = Field(True, description="only trajectories that succeed when they are replayed")
-    least_score: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
-        0.0, description="only trajectories that reach this score when they are replayed"
-    )
-
-    @model_validator(mode="after")
-    def _files_have_paths(self) -> Self:
-        if bool(self.path) is (self.kind == "demonstrator"):
-            raise ValueError(
-                f'kind = "{self.kind}" ' + ("needs no path" if self.path else "needs a path to read from")
-            )
-        return self
-
-
-class SftSection(Section):
-    """Supervised fine-tuning (`actfirst sft`). The paper states steps and data alone: all other constants are ours.
-
-    What is not said here is the learner's: betas, weight decay, clipping, precision, token budget.
-    """
-
-    data: tuple[SftDataSection, ...] = Field((), description="where demonstrations come from")
-    steps: Positive = Field(250, description="optimiser steps in all")
-    batch_size: Positive = Field(64, description="examples per step")
-    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-5
-    warmup: NonNegative = Field(10, description="steps in which the learning rate rises")
-    schedule: Literal["cosine", "constant"] = "cosine"
-    final_rate: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.1, description="what is left of the learning rate at the end of a cosine"
-    )
-    full: Share = Field(1.0, description="share of turns shown as full responses, where there is one")
-    next_action: Share = Field(0.0, description="share of turns shown as actions alone")
-    inverse_dynamics: Share = Field(0.0, description="share of turns shown as inverse dynamics")
-    prompt_weight: Share = Field(0.0, description="how much a token of the prompt counts")
-    longest: NonNegative = Field(0, description="tokens of prompt and response at most; 0: no limit")
-    held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        0.05, description="share of trajectories that is not trained on, and whose loss is measured"
-    )
-    held_out_every: NonNegative = Field(50, description="steps between two measurements; 0: only at the end")
-
-    @model_validator(mode="after")
-    def _some_mode(self) -> Self:
-        if not self.full + self.next_action + self.inverse_dynamics:
-            raise ValueError("full, next_action and inverse_dynamics are all 0: nothing would be shown")
-        return self
-
-
-StageName = Literal["sft", "gigpo", "evaluate", "candidates", "references"]
-
-
-class PrepareSection(Section):
-    """How a teacher and references are made (`actfirst prepare`): stages, and what each changes in the recipe."""
-
-    stages: tuple[StageName, ...] = Field((), description="in the order in which they run")
-    start: str = Field(
-        "", description="the model to begin with: a folder, or new:MODEL for its shape with random weights"
-    )
-    sft: tuple[str, ...] = Field((), description="settings of this stage, as on the command line")
-    gigpo_recipe: str = Field("", description="the recipe of this stage; empty: this one")
-    gigpo: tuple[str, ...] = Field((), description="settings of this stage")
-    evaluate: tuple[str, ...] = Field((), description="settings of this stage")
-    candidates: tuple[str, ...] = Field((), description="settings of this stage")
-    rollouts: Positive = Field(10, description="candidates per training task")
-    tasks: NonNegative = Field(0, description="training tasks that get candidates and references; 0: all")
 
 
 class VllmSection(Section):

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from actfirst.config.base import Section
 from actfirst.config.config import Config
-from actfirst.config.sections import (
+from actfirst.config.method_sections import (
     GigpoSection,
     GroupRewardSection,
     GrowthSection,

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.config.sections import StageName
+from actfirst.config.teacher_sections import StageName
 from actfirst.environments.registry import hosting, kind_of, open_world
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.models.folder import find_model

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from actfirst.config.config import Config
-from actfirst.config.sections import SftSection
+from actfirst.config.teacher_sections import SftSection
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import Kind, hosting, kind_of, open_world
 from actfirst.errors import ConfigError, DataError, PromptTooLong

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from actfirst.config.sections import SftDataSection
+from actfirst.config.teacher_sections import SftDataSection
 from actfirst.environments.base import World
 from actfirst.environments.registry import Kind
 from actfirst.errors import DataError
