@@ -153,9 +153,10 @@ class TestResume:
         assert list(read_episodes(folder.path)) == [{"id": "a"}]
 
     def test_offsets_are_sizes_in_bytes(self, folder: RunFolder) -> None:
-        assert folder.offsets() == START == {"metrics.jsonl": 0, "episodes.jsonl": 0}
+        files = ("metrics.jsonl", "episodes.jsonl", "responses.jsonl", "evaluation-episodes.jsonl")
+        assert folder.offsets() == START == dict.fromkeys(files, 0)
         folder.append_metrics(line(a=1))
-        assert folder.offsets() == {"metrics.jsonl": len('{"a":1}\n'), "episodes.jsonl": 0}
+        assert folder.offsets() == {**START, "metrics.jsonl": len('{"a":1}\n')}
 
     def test_a_run_without_a_checkpoint_starts_over(self, folder: RunFolder) -> None:
         folder.append_metrics(line(step=1))

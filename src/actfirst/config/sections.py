@@ -18,6 +18,19 @@ class RunSection(Section):
 
     seed: int = Field(42, description="seed of task order, sampling and admission")
     updates: Positive = Field(250, description="optimiser updates in all")
+    deadline: Share = Field(
+        0.0,
+        description="seconds after its launch by which a process has stored a checkpoint and stopped; 0: none",
+    )
+    keep_responses: NonNegative = Field(
+        32, description="trained responses of each update that are stored token by token; a fixed draw of them"
+    )
+    keep_evaluations: NonNegative = Field(
+        100, description="episodes of each evaluation that are stored; a fixed draw of them"
+    )
+    keep_megabytes: NonNegative = Field(
+        256, description="of stored responses at most, and as many of stored evaluation episodes"
+    )
 
 
 class PoolSection(Section):
@@ -265,6 +278,9 @@ class EvaluationSection(Section):
 
     splits: tuple[str, ...] = ()
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
+    start_tasks: NonNegative = Field(
+        0, description="tasks per split of the evaluation before the first update; 0: as many as of all others"
+    )
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
     batch_tasks: Positive = Field(64, description="tasks in play at once")
     runners: NonNegative = Field(
@@ -338,3 +354,8 @@ class TrackingSection(Section):
     """Where metrics go beside the run folder."""
 
     sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    project: str = Field("actfirst", description="project of the run in W&B and trackio")
+    name: str = Field("", description="name of the run there; empty: that of its folder")
+    rollouts: NonNegative = Field(
+        4, description="sample rollouts shown there as a table, of every tenth batch; 0: none"
+    )

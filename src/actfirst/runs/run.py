@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, RunFolderError
-from actfirst.runs.episodes import EpisodeLine
+from actfirst.runs.episodes import EpisodeLine, EvaluationEpisodeLine
 from actfirst.runs.evaluations import Evaluation, StoredEvaluation
 from actfirst.runs.lines import (
     KINDS,
@@ -29,14 +29,19 @@ from actfirst.runs.lines import (
 )
 from actfirst.runs.manifest import is_complete
 from actfirst.runs.record import parse, read_object
+from actfirst.runs.responses import TrainedResponseLine
 from actfirst.runs.run_folder import (
     CHECKPOINTS,
     EPISODES,
+    EVALUATED,
     METRICS,
+    RESPONSES,
     SUMMARY,
     UTILISATION,
     read_episodes,
+    read_evaluated,
     read_metrics,
+    read_responses,
     read_utilisation,
     saved_config,
 )
@@ -138,6 +143,16 @@ class Run:
         """The rollouts, in the order in which batches were delivered. Read anew each time: there may be many."""
         for number, data in enumerate(read_episodes(self.folder), start=1):
             yield parse(data, EpisodeLine, f"line {number} of {self.folder / EPISODES}")
+
+    def responses(self) -> Iterator[TrainedResponseLine]:
+        """The stored part of the trained responses, in order of updates. Read anew each time."""
+        for number, data in enumerate(read_responses(self.folder), start=1):
+            yield parse(data, TrainedResponseLine, f"line {number} of {self.folder / RESPONSES}")
+
+    def evaluation_episodes(self) -> Iterator[EvaluationEpisodeLine]:
+        """The stored part of the episodes of evaluations, in the order of these. Read anew each time."""
+        for number, data in enumerate(read_evaluated(self.folder), start=1):
+            yield parse(data, EvaluationEpisodeLine, f"line {number} of {self.folder / EVALUATED}")
 
     @cached_property
     def utilisation(self) -> tuple[UtilisationLine, ...]:

@@ -3,27 +3,32 @@
     config.toml      the resolved configuration
     metrics.jsonl    one JSON object per line: batches, updates, evaluations; append-only (fields: `lines.py`)
     episodes.jsonl   one JSON object per line and episode, append-only (fields: `episodes.py`)
+    responses.jsonl  trained responses token by token, a bounded number, append-only (fields: `responses.py`)
+    evaluation-episodes.jsonl  episodes of evaluations, a bounded number, append-only (fields: `episodes.py`)
     utilisation.jsonl  how busy the machine was, one sample a line (fields: `utilisation.py`)
     checkpoints/     written by `actfirst.learning`
     log.txt          what happened, with times
     summary.json     the result, replaced as a whole
 
-A checkpoint stores `offsets()`; after a kill, `rewind` cuts both append-only files back to them, so that a
-resumed run repeats no line and loses none.
+A checkpoint stores `offsets()`; after a kill, `rewind` cuts the append-only files back to them, so that a
+resumed run repeats no line and loses none. What takes time to make is written `later`, and `offsets` waits for it.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
 from actfirst.errors import RunFolderError
 from actfirst.runs import files
+from actfirst.runs.background import BackgroundWriter
 from actfirst.runs.lock import RunLock
 from actfirst.runs.record import Record
+from actfirst.runs.responses import within
 
 CONFIG = "config.toml"
 METRICS = "metrics.jsonl"
@@ -32,7 +37,9 @@ CHECKPOINTS = "checkpoints"
 LOG = "log.txt"
 SUMMARY = "summary.json"
 UTILISATION = "utilisation.jsonl"
-START: Final[Mapping[str, int]] = {METRICS: 0, EPISODES: 0}
+RESPONSES = "responses.jsonl"
+EVALUATED = "evaluation-episodes.jsonl"
+START: Final[Mapping[str, int]] = {METRICS: 0, EPISODES: 0, RESPONSES: 0, EVALUATED: 0}
 """The offsets of a run that has no checkpoint yet."""
 
 
@@ -44,6 +51,7 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / CHECKPOINTS
         self._lock = lock
+        self._writer = BackgroundWriter()
         with files.writing(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
 
@@ -87,6 +95,18 @@ class RunFolder:
         """Add one line per episode to episodes.jsonl."""
         self._append(EPISODES, "".join(files.json_line(line.to_json()) for line in lines))
 
+    def append_share(self, name: str, lines: Iterable[Record], most: int, shares: int) -> None:
+        """Add lines to RESPONSES or EVALUATED as far as they fit into one of so many equal shares of what is left of
+        `most` bytes."""
+        room = (most - files.size(self.path / name)) // max(1, shares)
+        self._append(name, "".join(within(lines, room)))
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do some of the appending in a thread of its own, in order. What it fails with is raised by the next call, or
+        by `offsets` and `write_summary`, which wait for it."""
+        self._refuse_closed()
+        self._writer.submit(work)
+
     def append_utilisation(self, line: Record) -> None:
         """Add one line to utilisation.jsonl."""
         self._append(UTILISATION, files.json_line(line.to_json()))
@@ -96,19 +116,24 @@ class RunFolder:
         self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def write_summary(self, summary: Record) -> None:
-        """Replace summary.json as a whole."""
+        """Replace summary.json as a whole, once everything else is written."""
         self._refuse_closed()
+        self._writer.flush()
         with _resumable():
             files.write_json(self.path / SUMMARY, summary.to_json())
 
     def offsets(self) -> dict[str, int]:
         """How long the append-only files are, once everything in them is on the disk."""
+        self._writer.flush()
         with _resumable():
             return {name: files.synced_size(self.path / name) for name in START}
 
     def rewind(self, offsets: Mapping[str, int]) -> None:
-        """Cut the append-only files back to what `offsets()` said, or to START."""
+        """Cut the append-only files back to what `offsets()` said, or to START. A file that an older version did not
+        know begins again."""
         self._refuse_closed()
+        self._writer.flush()
+        offsets = {RESPONSES: 0, EVALUATED: 0, **offsets}
         if set(offsets) != set(START):
             raise RunFolderError(
                 f"offsets of {self.path} must be of {', '.join(START)}, not {', '.join(offsets)}"
@@ -124,8 +149,18 @@ class RunFolder:
             if files.size(self.path / name) > offset:
                 files.cut(self.path / name, offset)
 
+    def is_bare(self) -> bool:
+        """Whether nothing was written down of what a run is for: no metrics and no checkpoint."""
+        return not files.size(self.path / METRICS) and not any(self.checkpoints.glob("step-*"))
+
+    def remove(self) -> None:
+        """Remove the folder of a run that never began."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def close(self) -> None:
         """Let other processes write. Calling it twice is allowed."""
+        self._writer.close()
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -170,6 +205,18 @@ def read_episodes(path: Path) -> Iterator[dict[str, object]]:
     """The episodes of a run folder one by one, also while the run is writing."""
     _refuse_no_run(path)
     return files.read_json_lines(path / EPISODES)
+
+
+def read_responses(path: Path) -> Iterator[dict[str, object]]:
+    """The trained responses that a run folder holds; none where an older version wrote it."""
+    _refuse_no_run(path)
+    return files.read_json_lines(path / RESPONSES)
+
+
+def read_evaluated(path: Path) -> Iterator[dict[str, object]]:
+    """The evaluation episodes that a run folder holds; none where an older version wrote it."""
+    _refuse_no_run(path)
+    return files.read_json_lines(path / EVALUATED)
 
 
 def read_utilisation(path: Path) -> Iterator[dict[str, object]]:

@@ -18,7 +18,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Default: report/ in the first folder named.")] = None,
     title: Annotated[str, typer.Option(help="The heading of the page.")] = "actfirst report",
 ) -> None:
-    """Write one self-contained HTML page, with every table as CSV and every figure as PNG beside it.
+    """Write one self-contained HTML page, with every table as CSV and every figure as PNG and SVG beside it.
 
     \b
     actfirst report runs/lab-pocket
