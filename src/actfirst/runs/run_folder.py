@@ -111,6 +111,11 @@ class RunFolder:
         """Add one line to utilisation.jsonl."""
         self._append(UTILISATION, files.json_line(line.to_json()))
 
+    @property
+    def later_seconds(self) -> float:
+        """Processor time of what was done `later`."""
+        return self._writer.processor_seconds
+
     def log(self, text: str) -> None:
         """Add a line with the time to log.txt."""
         self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

@@ -238,7 +238,7 @@ class OpenedRun:
         reached, in_a_row = -1, 0
         while True:
             try:
-                return await loop.train(await self._training())
+                return await loop.train(await self.training())
             except LearnerLost as error:
                 version = self.learner.version if self.learner else 0
                 in_a_row = in_a_row + 1 if version <= reached else 1
@@ -250,7 +250,7 @@ class OpenedRun:
                 self.folder = RunFolder.open(self.folder.path)
                 self.folder.log(f"{error}; going on from the last checkpoint")
 
-    async def _training(self) -> Training:
+    async def training(self) -> Training:
         """The run as its newest whole checkpoint left it, or new."""
         state, checkpoint = stored_state(self.folder)
         self.folder.rewind(state.offsets)
