@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.load import dump_toml, resolve
-from actfirst.errors import ActfirstError, CheckpointError, ConfigError, TeacherError
+from actfirst.errors import ActfirstError, CheckpointError, ConfigError, RunStopped, TeacherError
 from actfirst.runs.run_folder import RunFolder
 from tests.cli.runner import install, run
 
@@ -120,6 +120,16 @@ class TestResume:
         assert shown.code == 0, shown.err
         assert runtime.calls[0][0].runtime.restarts == 7
 
+    def test_how_much_is_stored_and_until_when_it_runs_may_change(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runtime = install(monkeypatch)
+        self.start()
+        settings = ("run.deadline=60", "run.keep_responses=0")
+        shown = run(capsys, "train", "pocket", *settings, "--run", "here", "--resume")
+        assert shown.code == 0, shown.err
+        assert (runtime.calls[0][0].run.deadline, runtime.calls[0][0].run.keep_responses) == (60.0, 0)
+
     @pytest.mark.parametrize("recipe", [[], ["pocket"]])
     def test_a_run_may_be_made_longer(
         self, recipe: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -179,6 +189,15 @@ class TestFailures:
         shown = run(capsys, "train", "pocket", "--run", "here")
         assert shown.code == 130
         assert "continue with: actfirst train --run here --resume" in shown.err
+
+    @pytest.mark.parametrize("code", [130, 143])
+    def test_a_stop_says_the_same_and_has_its_own_exit_code(
+        self, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        install(monkeypatch, RunStopped("stopped", code))
+        shown = run(capsys, "train", "pocket", "--run", "here")
+        assert shown.code == code
+        assert shown.err.endswith("stopped; continue with: actfirst train --run here --resume\n")
 
     def test_a_bug_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from actfirst.cli.main import main
