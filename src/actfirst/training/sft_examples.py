@@ -63,7 +63,7 @@ def read_examples(
     kind, world = kind_of(config.environment), open_world(config.environment)
     maker = ExampleMaker(
         encoder,
-        read_templates(kind.prompts),
+        read_templates(kind.prompts, config.environment.prompts),
         settings,
         config.rollout.generation.prompt_limit,
         Ending(config.rollout.generation.fast_reasoning),
