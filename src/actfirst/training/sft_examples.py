@@ -15,7 +15,7 @@ from functools import partial
 from random import Random
 
 from actfirst.config.config import Config
-from actfirst.config.teacher_sections import SftSection
+from actfirst.config.teacher_sections import SftDataSection, SftSection
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import Kind, hosting, kind_of, open_world
 from actfirst.errors import ConfigError, DataError, PromptTooLong
@@ -234,7 +234,7 @@ class Replayer:
         instruction, seen = self.environment.reset(job.task)
         observations, actions, lessons = [seen], list[str](), list[Lesson]()
         history: tuple[Pair, ...] = ()
-        walk = _Walk(self.kind, job)
+        walk = None if job.shown_by is None else _Walk(self.kind, job, job.shown_by)
         count = self.world.turn_limit if job.actions is None else len(job.actions)
         for place in range(count):
             if seen.done:
@@ -242,7 +242,7 @@ class Replayer:
             if job.observations and job.observations[place] != seen.text:
                 return GivenUp("does not replay: an observation differs")
             context = TurnContext(instruction, history, seen, place + 1)
-            action, lesson = self._given(job, place, context) if job.actions else walk.turn(context)
+            action, lesson = walk.turn(context) if walk else self._given(job, place, context)
             actions.append(action)
             lessons.append(lesson)
             history = (*history, Pair(seen.text, action))
@@ -269,10 +269,10 @@ class _Walk:
     """The demonstrator's way through one task. What it does is what it shows, unless it strays: then it does anything
     admissible, or now and then what was possible earlier and is not now, as models do."""
 
-    def __init__(self, kind: Kind, job: Trajectory) -> None:
+    def __init__(self, kind: Kind, job: Trajectory, settings: SftDataSection) -> None:
         self._kind = kind
-        self._settings = job.shown_by
-        self._strays = job.shown_by.stray if job.strays else 0.0
+        self._settings = settings
+        self._strays = settings.stray if job.strays else 0.0
         self._rng = Random(job.origin)
         self._earlier: set[str] = set()
 

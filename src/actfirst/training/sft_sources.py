@@ -51,7 +51,7 @@ class Trajectory:
     responses: tuple[str | None, ...] = ()
     observations: tuple[str, ...] = ()
     reasoned: bool = False
-    shown_by: SftDataSection = SftDataSection(kind="demonstrator")
+    shown_by: SftDataSection | None = None
     strays: bool = False
 
 

@@ -4,8 +4,8 @@
     student   recipe alfworld-mini-student: fine-tuned by a demonstrator that lacks what comes late in a task
     teacher   recipe alfworld-mini-teacher: the student, trained on by the expert at all stages
 
-Both are runs of `actfirst sft`, so a stopped one goes on where it was, and everything is said by their recipes. What the
-student lacks is in the recipe's `sft.data`.
+Both are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
+student lacks is in `sft.data` of its recipe.
 """
 
 from __future__ import annotations
