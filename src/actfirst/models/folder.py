@@ -11,13 +11,14 @@ from actfirst.errors import CheckpointError, ConfigError
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
-_SHIPPED = "pocket:"
+_SHIPPED = ("pocket", "mini")
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package."""
-    if name.startswith(_SHIPPED):
-        path = Path(str(files("actfirst.models") / "pocket" / name.removeprefix(_SHIPPED)))
+    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package."""
+    family, _, model = name.partition(":")
+    if family in _SHIPPED and model:
+        path = Path(str(files("actfirst.models") / family / model))
     else:
         path = Path(name).expanduser()
     if not (path / "config.json").is_file():
