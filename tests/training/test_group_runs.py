@@ -9,36 +9,16 @@ import pytest
 
 from actfirst.errors import RolloutError
 from actfirst.methods import table
-from actfirst.methods.acting import ThinkThenAct
-from actfirst.methods.group_objective import NO_SIGNAL, GroupRelative
-from actfirst.methods.table import Method, ResponseTiming
-from actfirst.records import Episode
+from actfirst.methods.group_objective import NO_SIGNAL
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from actfirst.training.open import train
+from tests.support.even_tokens import EVEN, GROUPS, NAME
 from tests.support.tiny_run import tiny_config
-
-GROUPS = (
-    "rollout.group_size=3",
-    "rollout.tasks_per_batch=2",
-    "rollout.method=by-length",
-    "learner.batch_size=4",
-    "learner.whole_batches=true",
-    "learner.aggregation=token-mean",
-    "run.updates=3",
-)
-
-
-def spoken(episode: Episode) -> float:
-    """Random models never succeed: the reward is how much they say."""
-    return sum(len(turn.response.token_ids) for turn in episode.turns if turn.response) / 100.0
-
-
-LONGER = Method("Longer", ThinkThenAct(), ResponseTiming.INLINE, objective=GroupRelative(reward=spoken))
 
 
 @pytest.fixture(autouse=True)
-def _by_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(table._REGISTERED, "by-length", LONGER)
+def _even_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table._REGISTERED, NAME, EVEN)
 
 
 @pytest.fixture(scope="module")
