@@ -100,7 +100,7 @@ class GroupRelative(Objective):
         rewards = [self._reward(episode) for episode in episodes]
         groups: dict[str, list[int]] = defaultdict(list)
         for place, episode in enumerate(episodes):
-            if isinstance(rewards[place], float):
+            if isinstance(rewards[place], float) and episode.turns:  # without turns there is nothing to compare
                 groups[episode.task.id].append(place)
         found: dict[tuple[int, int], float | str] = {}
         steps: list[GroupStep] = []
