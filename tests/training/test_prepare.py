@@ -210,8 +210,16 @@ def test_the_paper_s_teachers(recipe: str, steps: int, gigpo: int) -> None:
     assert config.sft.steps == steps
     assert resolve(config.prepare.gigpo_recipe, ["models.teacher=x"]).run.updates == gigpo
     assert config.prepare.rollouts == 10  # "Ten candidates are generated per task for each source model"
+    assert config.prepare.stages == tuple(STAGES)
     (data,) = config.sft.data
     if "alfworld" in recipe:
         assert data.success  # "SFT on successful trajectories from the GiGPO-Qwen2.5-7B model"
     else:
         assert data.least_score > 0  # "score-filtered SFT"
+
+
+def test_the_paper_s_scienceworld_teacher_is_trained_with_gigpo_alone() -> None:
+    """Appendix "Teacher Training and Reference Construction"; Table "Offline preparation costs": 144 steps."""
+    config = resolve("paper/teacher-scienceworld-gigpo")
+    assert config.prepare.stages == tuple(STAGES[1:])
+    assert (config.prepare.start, config.run.updates, config.prepare.rollouts) == ("Qwen/Qwen3-8B", 144, 10)
