@@ -83,7 +83,7 @@ def read_examples(
     workers = (os.cpu_count() or 1) if hosting(config.environment).processes else 0
     for entry in settings.data:
         source = read_source(entry, kind, world)
-        maker.begin(source)
+        maker.begin()
         begin = partial(_replayer, kind, partial(open_world, config.environment))
         for number, replayed in enumerate(_replays(source, begin, workers), start=1):
             maker.add_trajectory(source, replayed)
@@ -113,10 +113,12 @@ class ExampleMaker:
     _kept: int = 0
     _modes: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, source: Source) -> None:
+    def begin(self) -> None:
+        """Count anew, for the next source."""
         self._kept, self._modes = 0, Counter()
 
     def end(self, source: Source) -> None:
+        """Keep what the source gave."""
         count = len(source.trajectories) or len(source.written)
         modes = {mode: self._modes[mode] for mode in sorted(self._modes)}
         self.data.append(
