@@ -16,6 +16,7 @@ from pathlib import Path
 from actfirst.environments.alfworld.dialect import read_dialect
 from actfirst.environments.alfworld.problem import Fact, Goal, HeldInLight, Problem, parse_problem, read_goal
 from actfirst.errors import EnvironmentFailure
+from actfirst.reading import read_object
 
 _ESCAPES = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
 _KNIVES = frozenset({"knifetype", "butterknifetype"})
@@ -114,7 +115,7 @@ def parse_game(file: GameFile) -> Game:
 def read_game_file(path: Path) -> GameFile:
     """Read a `game.tw-pddl` file; raises EnvironmentFailure with the path and the cause."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_object(path)
         return GameFile(
             pddl_domain=data["pddl_domain"],
             grammar=data["grammar"],

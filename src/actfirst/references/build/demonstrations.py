@@ -8,22 +8,14 @@ the task's instruction somewhere in its texts: see `sources.py`.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import json
-import lzma
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.errors import ReferenceStoreError
+from actfirst.reading import Unreadable, parse_json, unpacked
 
-_UNPACK: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\xfd7zXZ": lzma.decompress,
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
-}
 _ACTIONS = ("actions", "action_list", "action_sequence", "walkthrough")
 _STEPS = ("trajectory", "steps", "traj", "history")
 _CHATS = ("messages", "conversations", "conversation", "dialogue")
@@ -65,32 +57,27 @@ def read_demonstrations(path: Path) -> Iterator[Demonstration]:
 
 def _records(path: Path) -> Iterator[tuple[str, object]]:
     """Records, each with the name under which it stands in the file (empty for most shapes)."""
+    number = 0
     try:
         text = unpacked(path)
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) > 1 and _is_record(lines[0]):
-            yield from (("", json.loads(line)) for line in lines)
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        if len(lines) > 1 and _is_record(lines[0][1]):
+            for number, line in lines:
+                yield "", parse_json(line)
         else:
-            yield from _whole(json.loads(text))
-    except OSError as error:
-        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, lzma.LZMAError) as error:
+            yield from _whole(parse_json(text))
+    except Unreadable as error:
+        where = f", line {number}" if number else ""
         raise ReferenceStoreError(
-            f"{path} is neither JSON nor JSON lines, plain or compressed: {error}"
+            f"{path}{where} cannot be read as JSON or JSON lines, plain or compressed: {error}"
         ) from error
-
-
-def unpacked(path: Path) -> bytes:
-    """What is in a file, plain or compressed."""
-    data = path.read_bytes()
-    return next((unpack(data) for magic, unpack in _UNPACK.items() if data.startswith(magic)), data)
 
 
 def _is_record(line: bytes) -> bool:
     """Whether a line is a JSON object by itself, as in JSON lines."""
     try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
+        return isinstance(parse_json(line), dict)
+    except Unreadable:
         return False
 
 
