@@ -126,7 +126,9 @@ def read_json_lines(path: Path) -> Iterator[dict[str, object]]:
             try:
                 yield parse_object(line)
             except Unreadable as error:
-                raise RunFolderError(f"line {number} of {path} cannot be read: {error}") from error
+                raise RunFolderError(
+                    f"line {number} of {path} is not JSON that can be read: {error}"
+                ) from error
 
 
 def _finite(value: object) -> object:

@@ -81,7 +81,10 @@ class _Reader:
                 raise self._broken("the file ends too early")
 
     def _more(self) -> bool:
-        chunk = self._file.read(self._size)
+        try:
+            chunk = self._file.read(self._size)
+        except UnicodeDecodeError as error:
+            raise self._broken(f"no UTF-8: {error.reason}") from error
         self._text = self._text[self._at :] + chunk
         self._at = 0
         return bool(chunk)

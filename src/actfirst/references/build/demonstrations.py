@@ -27,7 +27,7 @@ _ASSISTANTS = frozenset(("assistant", "gpt", "agent", "model"))
 _OPENING = 3  # of the messages that are no answers, those in which an instruction may stand
 
 _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
-_LABELLED = re.compile(r"^\s*Action\s*(?:\d+\s*)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
+_LABELLED = re.compile(r"^[^\S\n]*+Action\s*+(?:\d++\s*+)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
 _INVOKED = re.compile(r"^```\w*|`")
 
 
@@ -59,7 +59,7 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
     """Records, each with the name under which it stands in the file (empty for most shapes)."""
     number = 0
     try:
-        text = unpacked(path)
+        text = _content(path)
         lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
         if len(lines) > 1 and _is_record(lines[0][1]):
             for number, line in lines:
@@ -69,8 +69,15 @@ def _records(path: Path) -> Iterator[tuple[str, object]]:
     except Unreadable as error:
         where = f", line {number}" if number else ""
         raise ReferenceStoreError(
-            f"{path}{where} cannot be read as JSON or JSON lines, plain or compressed: {error}"
+            f"{path}{where} is neither JSON nor JSON lines that can be read: {error}; correct or remove it"
         ) from error
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return unpacked(path)
+    except Unreadable as error:
+        raise ReferenceStoreError(f"cannot read {path}: {error}") from error
 
 
 def _is_record(line: bytes) -> bool:
@@ -137,8 +144,9 @@ def _chat(messages: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tu
 
 def marked_action(answer: str) -> str:
     """The action of an answer: the last `<action>` field, else the last `Action:` line; empty if neither is there."""
-    for mark in (_TAGGED, _LABELLED):
-        found = mark.findall(answer)
+    tagged = answer[: answer.rfind("</action>") + len("</action>")]  # every tag in it has an end
+    for mark, text in ((_TAGGED, tagged), (_LABELLED, answer)):
+        found = mark.findall(text)
         if found:
             return _INVOKED.sub("", str(found[-1])).strip()
     return ""
