@@ -88,7 +88,7 @@ class Run:
     def seed(self) -> int:
         try:
             return int(self.config["run"]["seed"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RunFolderError(f"{saved_config(self.folder)} does not say run.seed: {error}") from error
 
     @cached_property

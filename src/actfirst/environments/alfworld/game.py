@@ -116,15 +116,15 @@ def read_game_file(path: Path) -> GameFile:
     """Read a `game.tw-pddl` file; raises EnvironmentFailure with the path and the cause."""
     try:
         data = read_object(path)
-        return GameFile(
-            pddl_domain=data["pddl_domain"],
-            grammar=data["grammar"],
-            pddl_problem=data["pddl_problem"],
-            walkthrough=tuple(data.get("walkthrough") or ()),
-            solvable=bool(data.get("solvable", True)),
+        domain, grammar, problem, *walkthrough = (
+            *(data[name] for name in ("pddl_domain", "grammar", "pddl_problem")),
+            *(data.get("walkthrough") or ()),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailure(f"cannot read the game {path}: {type(error).__name__}: {error}") from error
+    if not all(isinstance(text, str) for text in (domain, grammar, problem, *walkthrough)):
+        raise EnvironmentFailure(f"cannot read the game {path}: what should be a text in it is something else")
+    return GameFile(domain, grammar, problem, bool(data.get("solvable", True)), tuple(walkthrough))
 
 
 def load_game(path: Path) -> Game:
