@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 _WORDS = (
@@ -143,16 +144,16 @@ def _restructured(value: Any, draw: random.Random) -> bytes:
 def _with_another_part(value: Any, draw: random.Random) -> Any:
     """The value with one part changed, on a way that is chosen step by step."""
     if not isinstance(value, dict | list) or not value or draw.random() < 0.15:
-        return draw.choice(_VALUES)
+        return deepcopy(draw.choice(_VALUES))
     keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
     key = draw.choice(keys)
     match draw.randrange(10):
         case 0:
             del value[key]
         case 1 if isinstance(value, dict):
-            value[draw.choice(("", "a", "type", "\ud83d", "x" * 300))] = value[key]
+            value[draw.choice(("", "a", "type", "\ud83d", "x" * 300))] = deepcopy(value[key])
         case 1:
-            value.append(value[key])
+            value.append(deepcopy(value[key]))
         case _:
             value[key] = _with_another_part(value[key], draw)
     return value

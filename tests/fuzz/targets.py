@@ -139,7 +139,11 @@ def _catalogue(name: str, data: bytes, folder: Path) -> object:
     from actfirst.environments.registry import open_world
     from actfirst.environments.webshop.section import WebshopSection
 
-    catalogue = open_world(WebshopSection(name="webshop", folder=str(folder), goals="human", nouns="simple"))
+    catalogue = open_world(
+        WebshopSection(
+            name="webshop", folder=str(folder), goals="human", nouns="simple", train=(0, 1), eval=(1, 2)
+        )
+    )
     return catalogue.tasks("train")
 
 
@@ -188,17 +192,12 @@ _ANNOTATIONS = _json(
         }
     }
 )
-_HUMAN = _json(
-    {
-        "B1": [
-            {
-                "instruction": "a red cup",
-                "instruction_attributes": ["dishwasher safe"],
-                "instruction_options": ["red"],
-            }
-        ]
-    }
-)
+_WRITTEN = {
+    "instruction": "a red cup",
+    "instruction_attributes": ["dishwasher safe"],
+    "instruction_options": ["red"],
+}
+_HUMAN = _json({"B1": [_WRITTEN, {**_WRITTEN, "instruction": "another red cup"}]})
 _SCORES = {
     "choices": [
         {
