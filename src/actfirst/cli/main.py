@@ -18,6 +18,7 @@ from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
 from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory
 from actfirst.errors import ActfirstError, ConfigError, TaskError
+from actfirst.terminal.visible import say
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
 
@@ -78,7 +79,7 @@ app.command("report")(report.report)
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"actfirst {__version__}")
+        say(f"actfirst {__version__}")
         raise typer.Exit
 
 

@@ -10,6 +10,7 @@ import typer
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import Overrides, ResultFile
 from actfirst.cli.train import RUNS
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.training.prepare import PrepareWatcher
@@ -44,7 +45,7 @@ def prepare(
         section = resolve(recipe, overrides or []).prepare
         for name in section.stages:
             settings = " ".join(getattr(section, name, ()))
-            print(f"{name}: {settings}".rstrip(": "))
+            say(f"{name}: {settings}".rstrip(": "))
         print_note(f"results go to {place}")
         return
     from actfirst.training.prepare import PAGE, STATE
@@ -55,15 +56,14 @@ def prepare(
     except KeyboardInterrupt:
         print_note("stopped; the same command goes on")
         raise typer.Exit(130) from None
-    print((place / PAGE).read_text(encoding="utf-8"), end="")
+    say((place / PAGE).read_text(encoding="utf-8"), end="")
     print_note(f"written to {place / PAGE} and {place / STATE}")
     write_result(json_file, record.to_json())
 
 
 def _watcher() -> PrepareWatcher:
-    from rich.console import Console
-
     from actfirst.config.teacher_sections import StageName
+    from actfirst.terminal.console import Console
     from actfirst.terminal.panel import choose_watcher
     from actfirst.terminal.sft import SftProgress
     from actfirst.training.prepare import PrepareWatcher, StageRecord

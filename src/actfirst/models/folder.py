@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.reading import Unreadable, read_object
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -76,12 +76,9 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_object(path)
+    except Unreadable as error:
         raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds no JSON object; copy the checkpoint again")
-    return content
 
 
 def quiet_libraries() -> None:

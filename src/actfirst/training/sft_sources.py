@@ -8,7 +8,6 @@ keeps the file and line that it stood on; a line that cannot be used is an error
 from __future__ import annotations
 
 import json
-import lzma
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +21,8 @@ from actfirst.environments.base import World
 from actfirst.environments.registry import Kind
 from actfirst.errors import DataError
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
+from actfirst.reading import Unreadable, parse_json, unpacked
 from actfirst.records import Task
-from actfirst.references.build.demonstrations import unpacked
 from actfirst.references.sources import match_task, unique_tails
 from actfirst.references.store import ReferenceStore
 from actfirst.runs.episodes import EpisodeLine, TurnLine
@@ -253,15 +252,15 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """The JSON of every line that is not blank, and where it stands."""
     try:
         lines = unpacked(path).split(b"\n")
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except Unreadable as error:
+        raise DataError(f"cannot read {path}: {error}") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             origin = f"{path}, line {number}"
             try:
-                yield origin, json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{origin} is not JSON: {error}") from None
+                yield origin, parse_json(line)
+            except Unreadable as error:
+                raise DataError(f"{origin} cannot be read: {error}") from None
 
 
 class _Fields:

@@ -50,6 +50,7 @@ from actfirst.learning.update import Learner
 from actfirst.policy.render import read_templates, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
+from actfirst.reading import parse_json, read_object
 from actfirst.records import Mode
 from actfirst.runs.files import write_json
 from actfirst.runs.manifest import complete_steps
@@ -233,7 +234,7 @@ class _School:
 
 def _claim(work: Path, plan: BuildPlan) -> None:
     """Continue only what was begun with the same plan."""
-    made = json.loads(json.dumps({"actfirst": __version__, **asdict(plan)}))
+    made = parse_json(json.dumps({"actfirst": __version__, **asdict(plan)}))
     path = work / _PLAN
     if not path.is_file():
         work.mkdir(parents=True, exist_ok=True)
@@ -357,5 +358,5 @@ def _parameters(folder: Path) -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_object(path)
     return content
