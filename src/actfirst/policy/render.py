@@ -20,7 +20,6 @@ history are retained is decided in `actfirst.policy.history`; tokens are the bus
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -28,6 +27,7 @@ from importlib.resources.abc import Traversable
 from actfirst.config.base import Section
 from actfirst.environments.base import PromptForms, PromptOrder
 from actfirst.errors import ConfigError
+from actfirst.reading import parse_toml
 from actfirst.records import Mode, Pair, TurnContext
 
 _HISTORY, _REFERENCE = "action_history", "reference_next_observation"
@@ -190,7 +190,7 @@ def _list_forms(file: Traversable) -> dict[str, ListForm]:
     if not file.is_file():
         return {}
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = parse_toml(file.read_text(encoding="utf-8"))
         return {name: ListForm.model_validate(table) for name, table in tables.items()}
     except ValueError as error:
         raise ConfigError(
