@@ -112,7 +112,7 @@ def test_the_prompts_of_one_turn_differ_in_the_text_of_the_mode_alone(
     made = encoder(family)
     prompts = {mode: prompt(made, name, mode, context).ids for mode in Mode}
     same = shared(*prompts.values())
-    rest = {mode: made.decode(ids[same:]) for mode, ids in prompts.items()}
+    rest = {mode: made.decode(ids[same:]).lstrip("\n") for mode, ids in prompts.items()}
     assert rest[Mode.INVERSE_DYNAMICS].startswith(
         "Complete the missing current action in this reference transition:"
     )

@@ -139,9 +139,9 @@ def _attend(
     ):
         answer = functional.scaled_dot_product_attention(
             # Of one type: autocast does not reach attention with a bias of this class.
-            query.unflatten(0, queries).transpose(1, 2).to(value.dtype),
-            key.unflatten(0, group).transpose(1, 2).to(value.dtype),
-            value.unflatten(0, group).transpose(1, 2),
+            query.view(*queries, *query.shape[1:]).transpose(1, 2).to(value.dtype),
+            key.view(*group, *key.shape[1:]).transpose(1, 2).to(value.dtype),
+            value.view(*group, *value.shape[1:]).transpose(1, 2),
             attn_mask=causal_lower_right(queries[1], group[1]),
             scale=attention.scaling,
             enable_gqa=True,
