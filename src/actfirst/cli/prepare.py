@@ -29,7 +29,8 @@ def prepare(
 ) -> None:
     """Make a teacher and references: the stages that the recipe's section `prepare` names.
 
-    A stage whose result is there is skipped, one that was stopped goes on: give the same command again.
+    A stage whose result is there is skipped, one that was stopped goes on: give the same command again. Where a result
+    is gone or the model before a stage has changed, the stage and all that was built on it are made again.
 
     \b
     actfirst prepare pocket-prepare
@@ -74,6 +75,10 @@ def _watcher() -> PrepareWatcher:
 
         def skipped(self, stage: StageRecord) -> None:
             print_note(f"{stage.name}: done already")
+
+        def again(self, name: StageName, reason: str, kept: Path | None) -> None:
+            old = f"; the old result is kept as {kept.name}" if kept else ""
+            print_note(f"{name}: made again, because {reason}{old}")
 
         def began(self, name: StageName, model: Path) -> None:
             print_note(f"{name}: begins with {model}")

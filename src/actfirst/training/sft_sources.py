@@ -41,7 +41,7 @@ class Trajectory:
 
     `responses` are the texts by which the actions were chosen, without an end mark, None where there is none.
     `observations` are what was seen before each action, where that is known. `reasoned` asks the demonstrator for the
-    reasons of the actions.
+    reasons of the actions; `shown_by` says where its walk strays, and at which stages a novice shows what to do.
     """
 
     origin: str
@@ -50,6 +50,8 @@ class Trajectory:
     responses: tuple[str | None, ...] = ()
     observations: tuple[str, ...] = ()
     reasoned: bool = False
+    shown_by: SftDataSection | None = None
+    strays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,16 @@ def _demonstrator(source: Source, kind: Kind, world: World) -> None:
         raise DataError(
             f'{world.name} has no demonstrator; take sft.data of kind = "run", "rollouts" or a file'
         )
+    settings = source.settings
+    if settings.unlearned and kind.sources.novice is None:
+        raise DataError(f"{world.name} has no novice; leave sft.data.unlearned empty")
     for task in _chosen(source, world).values():
-        source.trajectories.append(Trajectory(f"demonstrator, task {task.id}", task, None, reasoned=True))
+        for walk in range(1, settings.walks + 1):
+            again = f", walk {walk}" if walk > 1 else ""
+            origin = f"demonstrator, task {task.id}{again}"
+            source.trajectories.append(
+                Trajectory(origin, task, None, reasoned=True, shown_by=settings, strays=walk > 1)
+            )
 
 
 def _action_lists(source: Source, kind: Kind, world: World) -> None:
