@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def resolve_model(name: str, key: str) -> Path:
         path = Path(str(files("actfirst.models") / family / model))
     else:
         path = Path(name).expanduser()
-    if not (path / "config.json").is_file():
+    if not os.path.isfile(path / "config.json"):  # pathlib raises where a name is too long to be one
         raise ConfigError(
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
             "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
@@ -61,7 +62,7 @@ def fingerprint(place: Path) -> str:
 def recipe_of(name: str) -> Path | None:
     """The recipe of a run, if `name` is a run folder."""
     path = Path(name).expanduser() / CONFIG
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None
 
 
 def read_config(folder: Path) -> dict[str, Any]:
