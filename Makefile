@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.actfirst-installed
 DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-slow check format clean
+.PHONY: help train test test-slow test-browser viewer check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -23,6 +23,22 @@ test: $(DEV_INSTALLED) ## install what is missing and run the tests
 
 test-slow: $(DEV_INSTALLED) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+viewer: viewer/node_modules ## build and test the pages of `actfirst view` (needs Node.js 20)
+	cd viewer && npm run build && npm test
+
+# Chromium comes from Debian's packages; CHROMIUM names another one. The pictures in docs/images are of a real run.
+CHROMIUM ?= /usr/bin/chromium
+test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make its pictures in docs/images
+	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium)
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
+	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 --run build/pictures/actfirst
+	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
+
+viewer/node_modules: viewer/package-lock.json
+	cd viewer && npm ci
+	@touch $@
 
 check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/ruff format --check .

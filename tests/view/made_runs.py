@@ -53,10 +53,18 @@ def make_run(
     write_lines(folder / "episodes.jsonl", episodes)
     if whole:
         write_lines(folder / "responses.jsonl", responses(draw, episodes, text))
-        evaluated = [{**episode(draw, 0, number, whole), "who": "student", "update": 0, "seed": 42} for number in range(8)]
-        later = [{**episode(draw, 0, number, whole), "who": "student", "update": updates, "seed": 42} for number in range(8)]
+        evaluated = [
+            {**episode(draw, 0, number, whole), "who": "student", "update": 0, "seed": 42}
+            for number in range(8)
+        ]
+        later = [
+            {**episode(draw, 0, number, whole), "who": "student", "update": updates, "seed": 42}
+            for number in range(8)
+        ]
         write_lines(folder / "evaluation-episodes.jsonl", [*evaluated, *later])
-    (folder / "log.txt").write_text("2026-01-01 10:00:00 started at update 0 of 24\n2026-01-01 10:00:09 checkpoint\n")
+    (folder / "log.txt").write_text(
+        "2026-01-01 10:00:00 started at update 0 of 24\n2026-01-01 10:00:09 checkpoint\n"
+    )
     if finished:
         (folder / "summary.json").write_text("{}")
     return folder
@@ -70,24 +78,66 @@ def metrics(draw: random.Random, updates: int) -> Iterable[dict[str, object]]:
         learnt = 1 - math.exp(-update / 9)
         if update % 6 == 0:
             rate = round(10 + 75 * learnt + draw.uniform(-4, 4), 1)
-            yield {"type": "evaluation", "who": "student", "update": update, "training_seconds": now, "success_rate": rate}
+            yield {
+                "type": "evaluation",
+                "who": "student",
+                "update": update,
+                "training_seconds": now,
+                "success_rate": rate,
+            }
         if update % 2 == 0:
             first = round(16 * (0.6 + 0.35 * learnt))
-            alignment = {"guided": 16, "first_aligned": first, "fully_aligned": first // 2, "aligned_turns": 9 * first, "turns": 180}
+            alignment = {
+                "guided": 16,
+                "first_aligned": first,
+                "fully_aligned": first // 2,
+                "aligned_turns": 9 * first,
+                "turns": 180,
+            }
             engine = {"running": draw.randrange(8), "waiting": draw.randrange(20)}
             yield {
-                **{"type": "batch", "batch": update // 2, "version": update, "training_seconds": now, "episodes": 16},
-                **{"succeeded": round(16 * (0.3 + 0.6 * learnt)), "failed": 0, "alignment": alignment, "seconds": speed},
-                **{"transitions": 180 + draw.randrange(40), "fast_tokens": 900, "full_tokens": 4000 + draw.randrange(900)},
-                **{"full_responses": 64, "scoring_seconds": 0.4, "student_engine": engine},
+                "type": "batch",
+                "batch": update // 2,
+                "version": update,
+                "training_seconds": now,
+                "episodes": 16,
+                "succeeded": round(16 * (0.3 + 0.6 * learnt)),
+                "failed": 0,
+                "alignment": alignment,
+                "seconds": speed,
+                "transitions": 180 + draw.randrange(40),
+                "fast_tokens": 900,
+                "full_tokens": 4000 + draw.randrange(900),
+                "full_responses": 64,
+                "scoring_seconds": 0.4,
+                "student_engine": engine,
             }
         if update:
-            stages = {"start-up": 2.0, "rollout": 0.55 * now, "update": 0.3 * now, "sync": 0.02 * now, "evaluation": 4.0 + update}
-            ledger = {"generated": 64 * update, "trained": 50 * update, "buffered": 64, "discarded": {"stale": 14 * update - 64}}
+            stages = {
+                "start-up": 2.0,
+                "rollout": 0.55 * now,
+                "update": 0.3 * now,
+                "sync": 0.02 * now,
+                "evaluation": 4.0 + update,
+            }
+            ledger = {
+                "generated": 64 * update,
+                "trained": 50 * update,
+                "buffered": 64,
+                "discarded": {"stale": 14 * update - 64},
+            }
             yield {
-                **{"type": "update", "update": update, "training_seconds": now, "stages": stages, "ledger": ledger},
-                **{"mean_lag": 0.5, "max_lag": 1, "loss": round(0.5 * math.exp(-update / 12), 4), "grad_norm": 1.0 + draw.random()},
-                **{"reverse_kl": round(0.6 * math.exp(-update / 8) + 0.05, 4), "clip_fraction": 0.01 * draw.random()},
+                "type": "update",
+                "update": update,
+                "training_seconds": now,
+                "stages": stages,
+                "ledger": ledger,
+                "mean_lag": 0.5,
+                "max_lag": 1,
+                "loss": round(0.5 * math.exp(-update / 12), 4),
+                "grad_norm": 1.0 + draw.random(),
+                "reverse_kl": round(0.6 * math.exp(-update / 8) + 0.05, 4),
+                "clip_fraction": 0.01 * draw.random(),
                 "sample_ids": ["b00000-000/1"] * 32,
             }
 
@@ -113,8 +163,12 @@ def episode(draw: random.Random, batch: int, number: int, whole: bool) -> dict[s
             "seconds": seconds,
             "requests": [
                 {
-                    **{"mode": "inverse_dynamics" if guided else "next_action", "prompt_tokens": 120, "tokens": 5},
-                    **{"text": f"<action>open drawer {turn}</action>", "action": f"open drawer {turn}", "version": 2 * batch},
+                    "mode": "inverse_dynamics" if guided else "next_action",
+                    "prompt_tokens": 120,
+                    "tokens": 5,
+                    "text": f"<action>open drawer {turn}</action>",
+                    "action": f"open drawer {turn}",
+                    "version": 2 * batch,
                 }
             ],
             "response": None,
@@ -122,13 +176,23 @@ def episode(draw: random.Random, batch: int, number: int, whole: bool) -> dict[s
         if whole:
             line["started"] = round(clock, 3)
             line["admissible"] = [f"open drawer {place}" for place in range(1, 9)] + ["look", "inventory"]
-            line["reference_next"] = f"You open the drawer {turn}. In it, you see a key {turn}." if guided else None
+            line["reference_next"] = (
+                f"You open the drawer {turn}. In it, you see a key {turn}." if guided else None
+            )
             if turn % 2:
                 text = f"<think>A key may be in drawer {turn}.</think><action>open drawer {turn}</action>"
                 line["response"] = {
-                    **{"prompt_tokens": 150, "tokens": 24, "generated_tokens": 20, "text": text, "action": f"open drawer {turn}"},
-                    **{"truncated": False, "stop_reason": "eos", "requests": 1, "version": 2 * batch},
-                    **{"started": round(clock + 0.01, 3), "ended": round(clock + draw.uniform(0.3, 0.6), 3)},
+                    "prompt_tokens": 150,
+                    "tokens": 24,
+                    "generated_tokens": 20,
+                    "text": text,
+                    "action": f"open drawer {turn}",
+                    "truncated": False,
+                    "stop_reason": "eos",
+                    "requests": 1,
+                    "version": 2 * batch,
+                    "started": round(clock + 0.01, 3),
+                    "ended": round(clock + draw.uniform(0.3, 0.6), 3),
                 }
         clock += seconds
         turns.append(line)
@@ -150,7 +214,21 @@ def episode(draw: random.Random, batch: int, number: int, whole: bool) -> dict[s
 
 
 def responses(draw: random.Random, episodes: list[dict[str, object]], text: str) -> Iterable[dict[str, object]]:
-    words = ["<think>", "A", " key", " may", " be", " in", " the", " drawer", ".", "</think>", "<action>", "open", "</action>"]
+    words = [
+        "<think>",
+        "A",
+        " key",
+        " may",
+        " be",
+        " in",
+        " the",
+        " drawer",
+        ".",
+        "</think>",
+        "<action>",
+        "open",
+        "</action>",
+    ]
     for place, one in enumerate(episodes):
         for turn in one["turns"]:  # type: ignore[attr-defined]
             if turn["response"] is None:
@@ -161,9 +239,16 @@ def responses(draw: random.Random, episodes: list[dict[str, object]], text: str)
             teacher = [round(-draw.expovariate(1.2), 4) for _ in tokens]
             mask = [0 if token == "</think>" else 1 for token in tokens]
             yield {
-                **{"sample": f"{one['id']}/{turn['number']}", "episode": one["id"], "turn": turn["number"]},
-                **{"update": place // 8 + 1, "version": place // 8, "prompt": f"Your task is to find a key. {nasty}"},
-                **{"token_texts": tokens, "mask": mask, "student": student, "teacher": teacher},
+                "sample": f"{one['id']}/{turn['number']}",
+                "episode": one["id"],
+                "turn": turn["number"],
+                "update": place // 8 + 1,
+                "version": place // 8,
+                "prompt": f"Your task is to find a key. {nasty}",
+                "token_texts": tokens,
+                "mask": mask,
+                "student": student,
+                "teacher": teacher,
                 "advantages": [round(b - a, 4) if kept else 0.0 for a, b, kept in zip(student, teacher, mask)],
             }
 

@@ -1,6 +1,6 @@
 // From rows and lines to what the pages draw. Nothing here touches the page.
 
-import type { Episode, EpisodeRow, Metric, ResponseRow, Turn } from "./types";
+import type { Episode, EpisodeRow, Metric, ResponseRow, Turn, UtilisationLine } from "./types";
 
 export type Point = [number, number];
 
@@ -77,7 +77,8 @@ function level(name: string, lines: Metric[], at: (line: Metric) => number): Omi
   const found = lines.find((line) => line.type === "evaluation" && line.who === "teacher");
   if (found?.type !== "evaluation") return { name, points: [] };
   const ends = lines.map(at);
-  const [first, last] = [Math.min(...ends), Math.max(...ends)];
+  const first = ends.reduce((one, other) => Math.min(one, other));
+  const last = ends.reduce((one, other) => Math.max(one, other));
   return { name, dash: "6 3", faint: true, points: [[first, found.success_rate], [last, found.success_rate]] };
 }
 
@@ -103,6 +104,17 @@ function stack(lines: Metric[], axis: Axis, parts: (line: Metric & { type: "upda
   }));
 }
 
+/** The mean over GPUs, or percent of one core over all parts; what a resumed run took back is left out. */
+export function utilisation(lines: UtilisationLine[]): Point[] {
+  const sum = (values: number[]) => values.reduce((one, other) => one + other, 0);
+  const points: Point[] = [];
+  for (const { seconds, gpus, parts } of lines) {
+    while (points.length && points.at(-1)![0] >= seconds) points.pop();
+    points.push([seconds, gpus.length ? sum(gpus) / gpus.length : sum(Object.values(parts))]);
+  }
+  return points;
+}
+
 /** Fewer points with the same outline: the lowest and the highest of each of `buckets` parts. */
 export function thin(points: Point[], buckets: number): Point[] {
   if (points.length <= 2 * buckets) return points;
@@ -118,14 +130,18 @@ export function thin(points: Point[], buckets: number): Point[] {
   return kept;
 }
 
-/** Round numbers that divide a range. */
-export function ticks(low: number, high: number, about: number): number[] {
+/** Steps that divide minutes and hours evenly. */
+export const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+
+/** Round numbers that divide a range: multiples of one of `steps` where one is large enough. */
+export function ticks(low: number, high: number, about: number, steps: number[] = []): number[] {
   if (!(high > low)) return [low];
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
+  const named = rough >= 1 ? steps.find((size) => size >= rough) : undefined;
+  const step = named ?? [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? 10 * power;
   const found: number[] = [];
-  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + step * 1e-9; count++) found.push(count * step);
+  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + step * 1e-9; count++) found.push(count * step + 0);
   return found;
 }
 
@@ -139,6 +155,7 @@ export function short(value: number): string {
 
 export function duration(seconds: number): string {
   const whole = Math.round(seconds);
+  if (seconds === 0) return "0 s";
   if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`;
   if (whole < 60) return `${whole} s`;
   const pad = (value: number) => String(value).padStart(2, "0");
@@ -224,7 +241,7 @@ export function diff(before: string, after: string): Part[] {
   }, []);
 }
 
-const words = (text: string) => text.match(/\s+|[^\s]+/g) ?? [];
+const words = (text: string) => text.match(/\S+\s*|\s+/g) ?? [];
 
 /** By the table of longest common subsequences. */
 function common(left: string[], right: string[]): Part[] {
@@ -327,7 +344,7 @@ export function trouble(episodes: EpisodeRow[], responses: ResponseRow[], most =
     add("responses", kind, row.turn);
   }
   const get = (what: string, kind: string, turn: number) => counts.get(JSON.stringify([what, kind, turn])) ?? 0;
-  const longest = Math.min(most, Math.max(0, ...episodes.map((row) => row.turns).slice(0, 50_000)));
+  const longest = episodes.reduce((one, row) => Math.min(most, Math.max(one, row.turns)), 0);
   return {
     reasons: [...reasons].sort((one, other) => other[1] - one[1]),
     worst: measured.toSorted((one, other) => other.kl! - one.kl!).slice(0, 25),

@@ -1,6 +1,6 @@
 // One chart as SVG: lines or stacked areas, hover, zoom by dragging, arrow keys, export as SVG or PNG.
 
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { short, thin, ticks, type Point, type Series } from "./analysis";
 
 const HEIGHT = 210;
@@ -13,10 +13,16 @@ interface Props {
   stacked?: boolean;
   xName: string;
   xText: (x: number) => string;
+  xSteps?: number[];
   top?: number;
 }
 
-export function Chart({ title, unit = "", series, stacked, xName, xText, top }: Props) {
+/** Nothing where there is nothing to draw. */
+export function Chart(props: Props) {
+  return props.series.some((one) => one.points.length) ? <Drawn {...props} /> : null;
+}
+
+function Drawn({ title, unit = "", series, stacked, xName, xText, xSteps, top }: Props) {
   const [width, resize] = useState(480);
   const [zoom, setZoom] = useState<[number, number] | null>(null);
   const [cursor, setCursor] = useState<number | null>(null);
@@ -30,9 +36,11 @@ export function Chart({ title, unit = "", series, stacked, xName, xText, top }: 
     return () => watch.disconnect();
   }, []);
 
-  const filled = series.filter((one) => one.points.length);
-  const shapes = stacked ? pile(filled) : filled.map((one) => ({ ...one, floor: null as Point[] | null }));
-  const xs = [...new Set(filled.flatMap((one) => one.points.map(([x]) => x)))].sort((one, other) => one - other);
+  const [filled, shapes, xs] = useMemo(() => {
+    const some = series.filter((one) => one.points.length);
+    const places = new Set(some.flatMap((one) => one.points.map(([x]) => x)));
+    return [some, stacked ? pile(some) : some.map(flat), [...places].sort((one, other) => one - other)];
+  }, [series, stacked]);
   const [xLow, xHigh] = zoom ?? [xs[0] ?? 0, xs.at(-1) ?? 1];
   const ys = shapes.flatMap((one) => one.points.filter(([x]) => x >= xLow && x <= xHigh).map(([, y]) => y));
   const yHigh = top ?? ys.reduce((one, other) => Math.max(one, other), 0) * 1.05;
@@ -66,7 +74,6 @@ export function Chart({ title, unit = "", series, stacked, xName, xText, top }: 
     setCursor(inView[next] ?? null);
   }
 
-  if (!filled.length) return null;
   return (
     <figure class="chart" ref={box}>
       <figcaption>
@@ -99,7 +106,7 @@ export function Chart({ title, unit = "", series, stacked, xName, xText, top }: 
         onKeyDown={key}
       >
         <clipPath id={clip}>
-          <rect x={PAD.left} y={0} width={inner} height={HEIGHT - PAD.bottom + 1} />
+          <rect x={PAD.left - 4} y={0} width={inner + 8} height={HEIGHT - PAD.bottom + 1} />
         </clipPath>
         {ticks(yLow, yHigh, 4).map((y) => (
           <g key={y}>
@@ -107,7 +114,7 @@ export function Chart({ title, unit = "", series, stacked, xName, xText, top }: 
             <text x={PAD.left - 6} y={toY(y) + 4} text-anchor="end" fill="var(--dim)">{short(y)}</text>
           </g>
         ))}
-        {ticks(xLow, xHigh, Math.max(2, Math.floor(width / 110))).map((x) => (
+        {ticks(xLow, xHigh, Math.max(2, Math.floor(width / 110)), xSteps).map((x) => (
           <text key={x} x={toX(x)} y={HEIGHT - 8} text-anchor="middle" fill="var(--dim)">{xText(x)}</text>
         ))}
         <g clip-path={`url(#${clip})`}>
@@ -158,6 +165,8 @@ export function Chart({ title, unit = "", series, stacked, xName, xText, top }: 
     </figure>
   );
 }
+
+const flat = (one: Series): Series & { floor: Point[] | null } => ({ ...one, floor: null });
 
 /** Each series on top of those before it. */
 function pile(series: Series[]): (Series & { floor: Point[] })[] {

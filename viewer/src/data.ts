@@ -1,7 +1,7 @@
 // Where the pages get their data: from the server, or, where they were exported, from scripts beside them.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Episode, EpisodeRow, Kind, Metric, ResponseRow, RunInfo, StoredResponse } from "./types";
+import type { Episode, EpisodeRow, Kind, Metric, ResponseRow, RunInfo, StoredResponse, UtilisationLine } from "./types";
 
 const POLL = 2000;
 
@@ -98,7 +98,7 @@ function table<Row>(run: number, kind: Kind): Table<Row> {
 
 interface Rows {
   metrics: { line: Metric };
-  utilisation: { line: { seconds: number; gpus: number[]; parts: Record<string, number> } };
+  utilisation: { line: UtilisationLine };
   episodes: EpisodeRow;
   evaluation: EpisodeRow;
   responses: ResponseRow;
@@ -114,22 +114,22 @@ export function useTables<K extends Kind>(runs: number[], kind: K): Table<Rows[K
     async function follow(): Promise<void> {
       const mine = key === "" ? [] : key.split(",").map((run) => table(Number(run), kind));
       let drawn = performance.now();
+      let news = false;
       for (const one of mine) {
         try {
-          let changed = await one.advance();
-          while (!over && !one.complete) {
-            if (changed && performance.now() - drawn > 300) {
+          do {
+            news = (await one.advance()) || news;
+            if (news && !one.complete && performance.now() - drawn > 300) {
               drawn = performance.now();
               redraw((count) => count + 1);
             }
-            changed = await one.advance();
-          }
+          } while (!over && !one.complete);
         } catch (error) {
           console.warn("cannot read on:", error);
         }
       }
       if (over) return;
-      redraw((count) => count + 1);
+      if (news) redraw((count) => count + 1);
       if (!exported()) timer = setTimeout(follow, POLL);
     }
     void follow();

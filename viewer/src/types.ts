@@ -111,6 +111,12 @@ export interface SftLine {
   grad_norm: number | null;
 }
 
+export interface UtilisationLine {
+  seconds: number;
+  gpus: number[];
+  parts: Record<string, number>;
+}
+
 export type Metric = BatchLine | UpdateLine | EvaluationLine | SftLine;
 
 export interface FastAction {

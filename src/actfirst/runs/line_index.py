@@ -1,6 +1,6 @@
 """An index of a file of JSON lines that may be large and may be growing: one short row per line, and where it begins.
 
-Each call of `advance` reads at most some megabytes of what is new, so that whoever asks is answered soon. Memory holds
+Each call of `advance` reads at most a megabyte of what is new, so that whoever asks is answered soon. Memory holds
 rows and offsets, never lines. A file that a resumed run has cut is read again, as another `generation`.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from actfirst.errors import RunFolderError
 from actfirst.runs.files import size
 
-BUDGET = 4 << 20
+BUDGET = 1 << 20
 """Bytes that one `advance` reads, give or take one line."""
 LONGEST = 32 << 20
 """A line of more bytes is never held: its row says so."""

@@ -90,6 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "actfirst"
     sys_version = ""
     timeout = 60
+    wbufsize = -1  # head and body leave together
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         try:

@@ -1,6 +1,6 @@
 // One episode: when things happened, then turn by turn what was seen, done, checked and thought.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { after, duration, left, timeline, visible, type Bar } from "../analysis";
 import { useEpisode, useResponse, useTables } from "../data";
 import { Badge, Diff, Text, runAt, words } from "../parts";
@@ -18,8 +18,6 @@ export function EpisodePage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams
   useEffect(() => {
     if (episode && goal) document.getElementById(`turn-${goal}`)?.scrollIntoView();
   }, [episode, goal]);
-  if (error) return <p class="error">{error}</p>;
-  if (!episode) return <p class="empty">Reading …</p>;
   const here = { run, set: kind, row };
   return (
     <>
@@ -29,6 +27,24 @@ export function EpisodePage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams
         <a href={link("episode", { ...here, row: row + 1 })}>next</a>
         <a href={link("compare", { a: `${run}.${kind}.${row}` })}>compare</a>
       </nav>
+      {error && <p class="error">{error}</p>}
+      {!episode && !error && <p class="empty">Reading …</p>}
+      {episode && <Whole key={`${run} ${kind} ${row} ${goal}`} episode={episode} responses={responses} run={run} here={here} goal={goal} />}
+    </>
+  );
+}
+
+interface WholeProps {
+  episode: Episode;
+  responses: ResponseRow[];
+  run: number;
+  here: Record<string, string | number>;
+  goal: string | null;
+}
+
+function Whole({ episode, responses, run, here, goal }: WholeProps) {
+  return (
+    <>
       <h1>{visible(episode.task.id)}</h1>
       <Facts episode={episode} />
       {episode.error && <p class="error">Cut short: {visible(episode.error)}</p>}
@@ -223,10 +239,11 @@ function ActionSets({ expected, found }: { expected: string[]; found: string[] }
 }
 
 function FullResponse({ response, run, stored, open }: { response: Response | null; run: number; stored: ResponseRow[]; open: boolean }) {
+  const [shown, show] = useState(open);
   if (!response && !stored.length) return null;
   const kl = stored.at(-1)?.kl;
   return (
-    <details class="response" open={open}>
+    <details class="response" open={open} onToggle={(event) => show(event.currentTarget.open)}>
       <summary>
         Full response{" "}
         <span class="dim">
@@ -237,7 +254,7 @@ function FullResponse({ response, run, stored, open }: { response: Response | nu
           {stored.length > 0 && ", token by token"}
         </span>
       </summary>
-      {stored.map((one) => <StoredTokens key={one.row} run={run} row={one.row} />)}
+      {shown && stored.map((one) => <StoredTokens key={one.row} run={run} row={one.row} />)}
       {!stored.length && response && <Text>{response.text}</Text>}
     </details>
   );

@@ -1,7 +1,7 @@
 // Runs: how they go, several on the same axes, live while they train.
 
 import { Chart } from "../chart";
-import { color, curves, duration, ledger, stages, type Axis, type Series } from "../analysis";
+import { color, curves, duration, ledger, SECONDS, stages, utilisation, type Axis, type Series } from "../analysis";
 import { useTables, type Table } from "../data";
 import { Badge, Text } from "../parts";
 import { amend, chosen, link } from "../route";
@@ -38,7 +38,14 @@ export function RunPage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams }) 
         dash: picked.length > 1 ? curve.dash : curve.faint ? curve.dash : undefined,
       })),
     );
-  const whole = { xName, xText };
+  const busy = useTables(axis === "time" ? picked : [], "utilisation").map(
+    (table, place): Series => ({
+      name: runs[picked[place]!]!.name,
+      color: color(picked.length > 1 ? picked[place]! : 0),
+      points: utilisation(table.items.map((item) => item.line)),
+    }),
+  );
+  const whole = { xName, xText, xSteps: axis === "time" ? SECONDS : undefined };
   return (
     <>
       <h1>{runs.length === 1 ? runs[0]!.name : "Runs"}</h1>
@@ -67,6 +74,7 @@ export function RunPage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams }) 
         {CHARTS.slice(2).map(([key, title, unit, top]) => (
           <Chart key={key} title={title} unit={unit} top={top} series={overlaid(key)} {...whole} />
         ))}
+        <Chart title="How busy the machine was" unit="% of one core, or of the GPUs" series={busy} {...whole} />
       </div>
     </>
   );
