@@ -11,8 +11,6 @@ import os
 from pathlib import Path
 from typing import ClassVar, Self
 
-import psutil
-
 from actfirst.errors import RunFolderError
 from actfirst.runs.files import writing
 
@@ -74,6 +72,8 @@ def writer(folder: Path) -> int | None:
     It opens no lock: a process that closes a file gives up its own lock on it. A process that is younger than the lock
     has only the same id.
     """
+    import psutil
+
     path = folder / RunLock.NAME
     try:
         process = psutil.Process(int(path.read_text(encoding="ascii")))
