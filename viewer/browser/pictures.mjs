@@ -17,18 +17,18 @@ try {
   await page.locator("tr.line").first().waitFor();
   await shoot("episodes");
   await go("#/hurts?run=0");
-  await page.locator(".heat td").first().waitFor();
+  await page.locator("table").nth(1).locator("a").first().waitFor();
   await shoot("trouble");
-  await go("#/episodes?run=0&reason=any&sort=turns");
-  await page.locator("tr.line a").first().click();
-  await page.locator(".turn.left").waitFor();
-  await page.locator(".turn.left").scrollIntoViewIfNeeded();
-  await page.waitForTimeout(500);
-  await shoot("divergence");
-  await go("#/hurts?run=0");
-  await page.locator("table a").last().click();
-  await page.locator("[data-place='3']:visible").first().hover();
+  await page.locator("table").nth(1).locator("a").first().click();
+  await page.locator("[data-place][style*='214']:visible").first().hover();
   await shoot("tokens");
+  await go("#/episodes?run=0&reason=any&sort=reason");
+  await page.locator("tr.line a").first().click();
+  await page.locator(".divergence").first().waitFor();
+  await page.locator(".divergence").first().evaluate((box) => box.scrollIntoView({ block: "center" }));
+  await shoot("divergence");
+  await page.evaluate(() => scrollTo(0, 0));
+  await shoot("episode");
 } finally {
   await browser.close();
   child.kill();

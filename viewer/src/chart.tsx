@@ -115,7 +115,7 @@ function Drawn({ title, unit = "", series, stacked, xName, xText, xSteps, top }:
           </g>
         ))}
         {ticks(xLow, xHigh, Math.max(2, Math.floor(width / 110)), xSteps).map((x) => (
-          <text key={x} x={toX(x)} y={HEIGHT - 8} text-anchor="middle" fill="var(--dim)">{xText(x)}</text>
+          <text key={x} x={toX(x)} y={HEIGHT - 8} text-anchor={toX(x) > width - 40 ? "end" : "middle"} fill="var(--dim)">{xText(x)}</text>
         ))}
         <g clip-path={`url(#${clip})`}>
           {shapes.map(({ floor, points, color, dash, dots, faint }, place) =>

@@ -16,7 +16,7 @@ export function shade(advantage: number | null | undefined): string {
   return advantage < 0 ? `rgba(214, 60, 45, ${alpha})` : `rgba(38, 120, 220, ${alpha})`;
 }
 
-const number = (value: number | null | undefined) => (value == null ? "–" : value.toFixed(3));
+const number = (value: number | null | undefined) => (value == null ? "–" : value.toFixed(3).replace(/^-0\.000$/, "0.000"));
 
 export function Tokens({ response }: { response: StoredResponse }) {
   const [at, point] = useState<number | null>(null);

@@ -187,19 +187,12 @@ function Divergence({ episode, place }: { episode: Episode; place: number }) {
   const turn = episode.turns[place]!;
   const seen = after(episode, place);
   const next: Turn | undefined = episode.turns[place + 1];
-  if (turn.verdict === "invalid_proposal") {
-    const proposal = turn.requests.find((one) => one.mode === "inverse_dynamics");
-    return (
-      <div class="divergence">
-        <h3>Here the rollout left the reference: the proposal was not admissible</h3>
-        <p>Proposed: <code>{visible(proposal?.action ?? proposal?.text ?? "nothing")}</code></p>
-        {turn.reference_next && <Text label="The reference's next observation">{turn.reference_next}</Text>}
-      </div>
-    );
-  }
+  const refused = turn.verdict === "invalid_proposal";
+  const proposal = turn.requests.find((one) => one.mode === "inverse_dynamics");
   return (
     <div class="divergence">
-      <h3>Here the rollout left the reference</h3>
+      <h3>Here the rollout left the reference{refused && ": what it proposed is not admissible"}</h3>
+      {refused && <p>Proposed: <code>{visible(proposal?.action ?? proposal?.text ?? "nothing")}</code></p>}
       {turn.reference_next == null ? (
         <>
           <p class="dim">What the reference saw next was not stored. The rollout saw:</p>

@@ -31,7 +31,7 @@ export function HurtsPage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams }
         <Reading behind={episodes.behind + responses.behind} unreadable={episodes.unreadable} />
       </div>
       <h2>Why rollouts left the reference</h2>
-      {found.reasons.length === 0 && <p class="empty">None did, or none was guided.</p>}
+      {episodes.complete && found.reasons.length === 0 && <p class="empty">None did, or none was guided.</p>}
       <ul class="bars">
         {found.reasons.map(([reason, count]) => (
           <li key={reason}>
@@ -45,7 +45,7 @@ export function HurtsPage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams }
       <div class="bar"><Choice label="Share of turns:" name="what" value={what} options={WHATS.map((one) => [one, TITLES[one]])} /></div>
       <Heat found={found} what={what} run={run} />
       <h2>Responses that the teacher objected to most</h2>
-      {found.worst.length === 0 && <p class="empty">This run stored no responses token by token.</p>}
+      {responses.complete && found.worst.length === 0 && <p class="empty">This run stored no responses token by token.</p>}
       {found.worst.length > 0 && (
         <div class="scroll low" tabIndex={0} role="region" aria-label="Responses by reverse KL">
           <table>
