@@ -191,9 +191,9 @@ test("a run of an older version has fewer things to show, and says which", async
 });
 
 test("without the token there is nothing to see", async () => {
+  page.removeAllListeners("console"); // Chromium itself says that it was refused
   const answer = await page.goto(new URL("/", base).href);
   assert.equal(answer.status(), 403);
-  faults = faults.filter((fault) => !fault.includes("403"));
 });
 
 test("exported pages open from disk", async () => {

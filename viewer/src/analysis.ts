@@ -287,12 +287,13 @@ export function timeline(episode: Episode): { turns: Bar[]; responses: Bar[]; la
   });
   const free: number[] = [];
   const responses: Bar[] = [];
-  for (const { number, response } of episode.turns) {
-    if (response?.started == null || response.ended == null) continue;
-    const lane = free.findIndex((ended) => ended <= response.started!);
+  const timed = episode.turns.filter(({ response }) => response?.started != null && response.ended != null);
+  for (const { number, response } of timed.toSorted((one, other) => one.response!.started! - other.response!.started!)) {
+    const { started: start, ended: end } = response as { started: number; ended: number };
+    const lane = free.findIndex((ended) => ended <= start);
     const place = lane < 0 ? free.length : lane;
-    free[place] = response.ended;
-    responses.push({ turn: number, start: response.started, end: response.ended, kind: "response", lane: place });
+    free[place] = end;
+    responses.push({ turn: number, start, end, kind: "response", lane: place });
   }
   return { turns, responses, lanes: free.length, end: Math.max(now, ...free, 1e-6) };
 }
