@@ -10,7 +10,10 @@ INSTALLED := $(VENV)/.actfirst-installed
 DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-slow test-browser viewer check format clean
+FUZZ_INPUTS ?= 1000000
+FUZZ_SEED ?= 0
+
+.PHONY: help train test test-slow test-browser viewer fuzz check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -39,6 +42,9 @@ test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make it
 viewer/node_modules: viewer/package-lock.json
 	cd viewer && npm ci
 	@touch $@
+
+fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
+	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz
 
 check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/ruff format --check .
