@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from actfirst.cli.console import print_note
+from actfirst.terminal.visible import say
 
 
 def view(
@@ -45,7 +47,8 @@ def view(
     from actfirst.view.server import ViewServer
 
     with ViewServer(catalogue, port) as server:
-        print(server.address, flush=True)
+        say(server.address)
+        sys.stdout.flush()  # whoever started it in the background waits for the address
         print_note("open this address in a browser; Ctrl-C ends")
         if open_browser:
             import webbrowser

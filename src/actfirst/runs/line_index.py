@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from actfirst.errors import RunFolderError
+from actfirst.reading import parse_object
 from actfirst.runs.files import size
 
 BUDGET = 1 << 20
@@ -103,10 +104,7 @@ class LineIndex:
         try:
             if whole > len(line):
                 raise ValueError(f"the line has {whole} bytes, too many to show")
-            data = json.loads(line)
-            row = self._summarise(data) if isinstance(data, dict) else None
-            if row is None:
-                raise ValueError("the line is not a JSON object")
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            row = self._summarise(parse_object(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             return json.dumps({"unreadable": f"{type(error).__name__}: {error}"[:300]}).encode()
         return json.dumps(row, separators=(",", ":"), default=str).encode()

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from actfirst.errors import ConfigError, RunFolderError
+from actfirst.reading import parse_object
 from actfirst.runs import files
 from actfirst.view.catalogue import ROWS, Catalogue
 from actfirst.view.rows import KINDS
@@ -42,7 +43,7 @@ def _rows(catalogue: Catalogue, folder: Path, run: int, kind: str) -> int:
     catalogue.read_all(run, kind)
     start, total = 0, 1
     while start < total:
-        answer = json.loads(catalogue.rows(run, kind, start, 1))
+        answer = parse_object(catalogue.rows(run, kind, start, 1))
         total = answer["total"]
         _put(folder, f"rows-{run}-{kind}-{start}", json.dumps({**answer, "behind": 0}).encode())
         start += ROWS
