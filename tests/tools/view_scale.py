@@ -56,7 +56,8 @@ def main(folder: Path, count: int) -> None:
             received += len(answer["rows"])
             if not answer["behind"] and received == answer["total"]:
                 break
-        memory = psutil.Process(server.pid).memory_info().rss
+        process = psutil.Process(server.pid)
+        memory, busy = process.memory_info().rss, sum(process.cpu_times()[:2])
         again = [
             ask(f"/api/rows?run=0&kind=episodes&generation=1&from={place}")[1]
             for place in range(0, received, 2000)
@@ -68,6 +69,7 @@ def main(folder: Path, count: int) -> None:
         server.terminate()
         server.wait()
     print(f"{received:,} episodes, {size / 1e9:.2f} GB, server memory {memory / 1e6:.0f} MB")
+    print(f"processor time to read all of it: {busy:.1f} s, {1000 * busy / len(times):.0f} ms an answer")
     for name, values in (("reading on", times), ("list", again), ("one episode", opened)):
         print(
             f"{name}: {len(values)} answers, median {statistics.median(values):.0f} ms, slowest {max(values):.0f} ms"
