@@ -17,7 +17,7 @@ DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 0
 
-.PHONY: help train test test-slow fuzz check format clean
+.PHONY: help train test test-slow test-browser viewer fuzz check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -31,6 +31,22 @@ test: $(DEV_INSTALLED) ## install what is missing and run the tests
 
 test-slow: $(DEV_INSTALLED) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+viewer: viewer/node_modules ## build and test the pages of `actfirst view` (needs Node.js 20)
+	cd viewer && npm run build && npm test
+
+# Chromium comes from Debian's packages; CHROMIUM names another one. The pictures in docs/images are of a real run.
+CHROMIUM ?= /usr/bin/chromium
+test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make its pictures in docs/images
+	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium)
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
+	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 --run build/pictures/actfirst
+	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
+
+viewer/node_modules: viewer/package-lock.json
+	cd viewer && npm ci
+	@touch $@
 
 fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
 	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train
+from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train, view
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
 from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory
@@ -40,6 +40,10 @@ Play a task, watch a model, evaluate it, compare methods, see what this machine 
   actfirst eval pocket:student
   actfirst compare vanilla actfirst
   actfirst doctor
+
+\b
+Look at a run in the browser, also while it trains:
+  actfirst view runs/pocket-1
 
 \b
 Make a teacher from demonstrations, or everything from random weights to references:
@@ -75,6 +79,7 @@ app.add_typer(bench.app, name="bench")
 app.command("theory")(theory.theory)
 app.command("lab")(lab.lab)
 app.command("report")(report.report)
+app.command("view")(view.view)
 
 
 def _show_version(asked: bool) -> None:

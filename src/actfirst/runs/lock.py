@@ -60,9 +60,27 @@ class RunLock:
     def release(self) -> None:
         """Let others in. Calling it twice is allowed."""
         if self._handle is not None:
+            os.ftruncate(self._handle, 0)
             os.close(self._handle)
             self._handle = None
             self._held.discard(self._path)
+
+
+def writer(folder: Path) -> int | None:
+    """The id of the process on this machine that is writing a run folder, None if there is none.
+
+    It opens no lock: a process that closes a file gives up its own lock on it. A process that is younger than the lock
+    has only the same id.
+    """
+    import psutil
+
+    path = folder / RunLock.NAME
+    try:
+        process = psutil.Process(int(path.read_text(encoding="ascii")))
+        alive = process.create_time() <= path.stat().st_mtime + 1 and process.status() != psutil.STATUS_ZOMBIE
+    except (OSError, ValueError, psutil.Error):
+        return None
+    return int(process.pid) if alive else None
 
 
 def _lock(handle: int, what: Path, otherwise: str) -> None:
