@@ -47,8 +47,8 @@ async def make_embedded() -> AsyncIterator[MakeEngine]:
     """Makes embedded engines, and closes them after the test."""
     engines: list[EmbeddedEngine] = []
 
-    async def make(folder: Path, **options: object) -> EmbeddedEngine:
-        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options)))
+    async def make(folder: Path, *, general: bool = False, **options: object) -> EmbeddedEngine:
+        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options), general=general))
         return engines[-1]
 
     yield make

@@ -54,7 +54,7 @@ def make_samples(count: int, *, seed: int = 0, weight: float = 1.0) -> list[Turn
 
 
 def plain_model(folder: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
 def plain_logprobs(model: Any, sample: TurnSample) -> torch.Tensor:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from actfirst.errors import CheckpointError
 from actfirst.learning.ops import rms_norm, rotate
 from actfirst.learning.packing import Layout
+from actfirst.models.general import Form, causal, head, run
 
 # transformers is not typed; what is used of its modules is named below.
 Module: TypeAlias = Any
@@ -40,17 +40,17 @@ def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor,
 ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "qwen2": _plain_heads, "llama": _plain_heads}
 
 
-def check_architecture(config: Module) -> None:
-    """Raise CheckpointError unless the forward pass below is this model's."""
-    if config.model_type not in ARCHITECTURES:
-        raise CheckpointError(
-            f"the learner cannot train a {config.model_type!r} model; it knows {', '.join(ARCHITECTURES)}"
+def general_states(model: Module, layout: Layout) -> Tensor:
+    """As `supervised_states`, by the model's own forward pass: for architectures without one here."""
+
+    def attend(layer: int, q_HTD: Tensor, k_KTD: Tensor, v_KTD: Tensor, form: Form) -> Tensor:
+        query, key, value = (
+            stream.transpose(0, 1).index_select(0, layout.row_P) for stream in (q_HTD, k_KTD, v_KTD)
         )
-    kinds = set(config.to_dict().get("layer_types") or ()) - {"full_attention"}
-    if kinds:
-        raise CheckpointError(
-            f"the learner has full attention only, and this model has {', '.join(sorted(kinds))}"
-        )
+        mixed_P = _by_groups(layout.groups, query, key, value, form).view(len(query), -1, q_HTD.shape[-1])
+        return mixed_P.index_select(0, layout.place_U)
+
+    return run(model, layout.token_U, layout.position_U, attend).index_select(0, layout.row_N)
 
 
 def supervised_states(model: Module, layout: Layout, call: LayerCall | None = None) -> Tensor:
@@ -83,12 +83,12 @@ def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotatio
             layout.place_N,
         )
     query, key, value = _project(attention, heads, asking, normed, rotation, rotation_U)
-    mixed_P = _attend(
-        attention,
+    mixed_P = _by_groups(
         layout.groups,
         query.index_select(0, query_rows),
         key.index_select(0, layout.row_P),
         value.index_select(0, layout.row_P),
+        Form(attention.scaling),
     )
     state = state + attention.o_proj(mixed_P.index_select(0, places))
     return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
@@ -96,13 +96,13 @@ def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotatio
 
 def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
     """Log-prob of each target under the full vocabulary, in float32."""
-    logits_NV = model.lm_head(state_NH).float()
+    logits_NV = head(model, state_NH).float()
     return -functional.cross_entropy(logits_NV, target_N, reduction="none")
 
 
 def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
     """As `logprobs`, and the entropy of the distribution at each place; needs the logits once more in memory."""
-    logp_NV = functional.log_softmax(model.lm_head(state_NH).float(), dim=-1)
+    logp_NV = functional.log_softmax(head(model, state_NH).float(), dim=-1)
     entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
     return logp_NV.gather(-1, target_N.unsqueeze(-1)).squeeze(-1), entropy_N
 
@@ -125,16 +125,13 @@ def _norm(norm: Module, state: Tensor) -> Tensor:
     return rms_norm(state.float(), norm.weight.float(), norm.variance_epsilon)
 
 
-def _attend(
-    attention: Module, groups: tuple[tuple[int, int], ...], query_P: Tensor, key_P: Tensor, value_P: Tensor
+def _by_groups(
+    groups: tuple[tuple[int, int], ...], query_P: Tensor, key_P: Tensor, value_P: Tensor, form: Form
 ) -> Tensor:
     """Causal attention inside every sequence of every group: (P, heads x head size)."""
     mixed = []
     sizes = [count * length for count, length in groups]
     for group, *streams in zip(groups, *(torch.split(stream, sizes) for stream in (query_P, key_P, value_P))):
         query, key, value = (stream.unflatten(0, group).transpose(1, 2) for stream in streams)
-        answer = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=attention.scaling, enable_gqa=True
-        )
-        mixed.append(answer.transpose(1, 2).flatten(0, 1).flatten(1))
+        mixed.append(causal(query, key, value, form).transpose(1, 2).flatten(0, 1).flatten(1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
