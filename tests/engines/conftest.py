@@ -30,16 +30,7 @@ def judge(checkpoint: Path) -> Judge:
 @pytest.fixture(scope="session")
 def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same model without an end-of-sequence token: what it generates is as long as it may be."""
-    folder = tmp_path_factory.mktemp("endless") / checkpoint.name
-    shutil.copytree(checkpoint, folder)
-    for name, key in (
-        ("config", "eos_token_id"),
-        ("generation_config", "eos_token_id"),
-        ("tokenizer_config", "eos_token"),
-    ):
-        path = folder / f"{name}.json"
-        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
-    return folder
+    return without_end(checkpoint, tmp_path_factory.mktemp("endless") / checkpoint.name)
 
 
 @pytest.fixture
@@ -54,3 +45,16 @@ async def make_embedded() -> AsyncIterator[MakeEngine]:
     yield make
     for engine in engines:
         await engine.close()
+
+
+def without_end(checkpoint: Path, folder: Path) -> Path:
+    """A copy of a checkpoint in `folder` that names no end-of-sequence token."""
+    shutil.copytree(checkpoint, folder)
+    for name, key in (
+        ("config", "eos_token_id"),
+        ("generation_config", "eos_token_id"),
+        ("tokenizer_config", "eos_token"),
+    ):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
+    return folder

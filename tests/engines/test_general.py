@@ -9,13 +9,25 @@ import pytest
 
 from actfirst.engines.base import Draft, Sampling
 from actfirst.lab.speed.general import measure
+from tests.engines.conftest import without_end
 from tests.engines.contract import EngineContract, Judge, MakeEngine, close, prompts
 from tests.support.tiny_models import make_tiny_checkpoint
 
 
-@pytest.fixture(scope="session", params=["gemma3", "olmo2"])
+# Also what depends on the checkpoint is made anew here: pytest would hand out that of another module.
+@pytest.fixture(scope="module", params=["gemma3", "olmo2"])
 def checkpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_checkpoint(tmp_path_factory.mktemp(request.param), architecture=request.param)
+
+
+@pytest.fixture(scope="module")
+def judge(checkpoint: Path) -> Judge:
+    return Judge(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return without_end(checkpoint, tmp_path_factory.mktemp("endless") / checkpoint.name)
 
 
 @pytest.fixture

@@ -339,7 +339,7 @@ def _open_model(folder: Path) -> Any:
 
 
 def _checkpoint_layers(model: Any) -> None:
-    """Let transformers compute activations again: it does so in training mode only, which must not mean dropout here."""
+    """Let transformers compute activations again: it does so in training mode only, without dropout here."""
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

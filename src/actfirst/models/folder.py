@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -15,7 +16,22 @@ _SHIPPED = "pocket:"
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package."""
+    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package, and
+    `owner/name@revision` comes from the hub."""
+    if is_hub_id(name):
+        return fetch(name, key)
+    return local_model(name, key)
+
+
+def check_model(name: str, key: str) -> Path | None:
+    """Raise ConfigError unless there is such a model. Nothing is downloaded: None if it is on the hub alone."""
+    if is_hub_id(name):
+        return cached(pinned(name, key))
+    return local_model(name, key)
+
+
+def local_model(name: str, key: str) -> Path:
+    """As `resolve_model`, of this machine alone."""
     if name.startswith(_SHIPPED):
         path = Path(str(files("actfirst.models") / "pocket" / name.removeprefix(_SHIPPED)))
     else:
@@ -23,7 +39,8 @@ def resolve_model(name: str, key: str) -> Path:
     if not (path / "config.json").is_file():
         raise ConfigError(
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
-            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
+            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), OWNER/NAME of one on the "
+            "hub, or pocket:student"
         )
     return path
 

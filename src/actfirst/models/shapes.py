@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.models.folder import read_config, resolve_model
+from actfirst.models.folder import local_model, read_config
+from actfirst.models.hub import cached, is_hub_id
 
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 ARCHITECTURES = ("qwen3", "qwen2", "llama")
@@ -186,11 +187,20 @@ def _general_shape(folder: Path) -> ModelShape:
 def shape_of(model: str) -> tuple[str, ModelShape] | None:
     """A short name and the shape of what `models.student` or `models.teacher` says; None if it is not known."""
     try:
-        folder = resolve_model(model, "models")
+        folder = cached(model) if is_hub_id(model) else local_model(model, "models")
     except ConfigError:
+        folder = None
+    if folder is None:
+        model = model.partition("@")[0]
         named = [name for name in NAMED if model.lower().endswith(name.lower())]
         return (named[0], NAMED[named[0]]) if named else None
     try:
-        return model if model.startswith("pocket:") else folder.name, read_shape(folder)
+        return _short(model, folder), read_shape(folder)
     except CheckpointError:
         return None
+
+
+def _short(model: str, folder: Path) -> str:
+    if model.startswith("pocket:"):
+        return model
+    return model.partition("@")[0].rpartition("/")[2] if is_hub_id(model) else folder.name

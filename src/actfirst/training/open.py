@@ -47,6 +47,7 @@ from actfirst.runs.sinks import check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.clock import StageClock
+from actfirst.training.preflight import pin_models
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stored_state import StoredState
@@ -121,6 +122,7 @@ async def open_training(
 ) -> AsyncIterator[OpenedRun]:
     """A run with all its parts but the learner; what is opened is closed at the end."""
     begun = time.monotonic()
+    config = pin_models(config)
     found = find_parts(config)
     async with AsyncExitStack() as opened:
         if config.runtime.kind == "ray":
