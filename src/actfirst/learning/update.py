@@ -36,6 +36,7 @@ from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
+from actfirst.learning.schedule import rate_of
 from actfirst.models.folder import read_config
 from actfirst.models.general import no_progress_bar, open_general
 from actfirst.models.shapes import EMBEDDING, HEAD, LOGITS_AT_ONCE, hand_written
@@ -111,6 +112,11 @@ class Learner:
 
         Raises UpdateError before it touches anything; the fault of a later step leaves the steps before it.
         """
+        return self._update(samples, rate_of(self.version, self.settings))
+
+    def _update(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
         started = time.perf_counter()
         check_samples(samples, self._vocabulary, anchored=self.settings.kl_weight > 0)
         size = self.settings.batch_size if self.settings.whole_batches else len(samples)
@@ -134,10 +140,8 @@ class Learner:
 
     def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
         """One step of supervised fine-tuning with this learning rate: see `sft.py` for what the samples say."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
         with self._likelihood():
-            return self.update(samples)
+            return self._update(samples, rate)
 
     @torch.no_grad()
     def measure(self, samples: Sequence[TurnSample]) -> float:

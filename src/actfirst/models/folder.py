@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.models.adapters import base_of, is_adapter, merged
 from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
@@ -18,15 +19,18 @@ _SHIPPED = "pocket:"
 def resolve_model(name: str, key: str) -> Path:
     """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package, and
     `owner/name@revision` comes from the hub."""
-    if is_hub_id(name):
-        return fetch(name, key)
-    return local_model(name, key)
+    folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
+    if is_adapter(folder):
+        return merged(folder, resolve_model(base_of(folder), f"{key}, the base of {name}"))
+    return folder if is_hub_id(name) else local_model(name, key)
 
 
 def check_model(name: str, key: str) -> Path | None:
     """Raise ConfigError unless there is such a model. Nothing is downloaded: None if it is on the hub alone."""
     if is_hub_id(name):
         return cached(pinned(name, key))
+    if is_adapter(folder := Path(name).expanduser()):
+        return check_model(base_of(folder), f"{key}, the base of {name}")
     return local_model(name, key)
 
 

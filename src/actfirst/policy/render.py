@@ -21,9 +21,17 @@ from importlib.resources.abc import Traversable
 from actfirst.config.base import Section
 from actfirst.environments.base import PromptForms
 from actfirst.errors import ConfigError
-from actfirst.records import Mode, Pair, TurnContext
+from actfirst.records import Mode, Observation, Pair, TurnContext
 
 _HISTORY, _REFERENCE = "action_history", "reference_next_observation"
+_GENERAL = (
+    "task_description",
+    "step_count",
+    "history_length",
+    _HISTORY,
+    "current_step",
+    "current_observation",
+)
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -149,9 +157,25 @@ def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -
 def read_templates(forms: PromptForms) -> TemplateSet:
     """The templates in the folder of an environment's prompts."""
 
+    actions = forms.action_values(Observation("", ()))
+
     def read(mode: Mode, suffix: str) -> Template:
-        text = (forms.folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
-        return Template(tuple(_PLACEHOLDER.split(text)))
+        file = forms.folder / f"{mode.value}{suffix}.txt"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}: this template of the prompts cannot be read: {error}") from error
+        template = Template(tuple(_PLACEHOLDER.split(text)))
+        known = {*_GENERAL, *actions, *((_REFERENCE,) if mode is Mode.INVERSE_DYNAMICS else ())}
+        known -= {_HISTORY} if suffix else set()
+        if unknown := [name for name in template.placeholders if name not in known]:
+            names = ", ".join(sorted(known))
+            raise ConfigError(f"{file}: there is no placeholder {{{unknown[0]}}} in this template; known are {names}")
+        needed = {_HISTORY} if not suffix else set()
+        needed |= {_REFERENCE} if mode is Mode.INVERSE_DYNAMICS else set()
+        if missing := sorted(needed - {*template.placeholders}):
+            raise ConfigError(f"{file}: the template lacks {{{missing[0]}}}; put it where its text belongs")
+        return template
 
     return TemplateSet(
         with_history={mode: read(mode, "") for mode in Mode},
