@@ -123,7 +123,8 @@ class ReferencesSection(Section):
     source: str = Field(
         "best",
         description="how the world's tasks are solved: best takes the best of all ways that the world has; "
-        "expert is the one that has to search, as a policy must",
+        "expert is the one that has to search, as a policy must; rollouts takes the shortest solutions that training "
+        "itself finds (and those in path, from the beginning)",
     )
 
 

@@ -170,7 +170,9 @@ def read_templates(forms: PromptForms) -> TemplateSet:
         known -= {_HISTORY} if suffix else set()
         if unknown := [name for name in template.placeholders if name not in known]:
             names = ", ".join(sorted(known))
-            raise ConfigError(f"{file}: there is no placeholder {{{unknown[0]}}} in this template; known are {names}")
+            raise ConfigError(
+                f"{file}: there is no placeholder {{{unknown[0]}}} in this template; known are {names}"
+            )
         needed = {_HISTORY} if not suffix else set()
         needed |= {_REFERENCE} if mode is Mode.INVERSE_DYNAMICS else set()
         if missing := sorted(needed - {*template.placeholders}):
