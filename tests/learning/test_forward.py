@@ -15,17 +15,24 @@ from actfirst.learning.packing import lay_out
 from actfirst.learning.update import Learner
 from actfirst.models.general import open_general
 from actfirst.models.shapes import hand_written
-from tests.learning.making import learning, make_samples, plain_logprobs, plain_model
+from actfirst.records import TurnSample
+from tests.learning.making import learning, make_episodes, make_samples, plain_logprobs, plain_model
 from tests.support.tiny_models import make_tiny_checkpoint
 
-
-def test_logprobs_and_gradients_are_those_of_a_plain_full_logits_forward(checkpoint: Path) -> None:
-    _compare(checkpoint, general=False)
+BATCHES = pytest.mark.parametrize("samples", [make_samples(7), make_episodes(2, 5)], ids=["mixed", "trees"])
 
 
-def _compare(folder: Path, *, general: bool) -> None:
-    model, samples = plain_model(folder), make_samples(7)
-    layout = lay_out(samples, 7, LossConfig())
+@BATCHES
+def test_logprobs_and_gradients_are_those_of_a_plain_full_logits_forward(
+    checkpoint: Path, samples: list[TurnSample]
+) -> None:
+    """Each sequence computed alone and whole; in a tree of prefixes every token is computed once."""
+    _compare(checkpoint, samples, general=False)
+
+
+def _compare(folder: Path, samples: list[TurnSample], *, general: bool) -> None:
+    model = plain_model(folder)
+    layout = lay_out(samples, len(samples), LossConfig())
     trained = open_general(folder, torch.float32) if general else model
     states = general_states(trained, layout) if general else supervised_states(trained, layout)
     ours = logprobs(trained, states, layout.target_N)
@@ -47,12 +54,13 @@ def _compare(folder: Path, *, general: bool) -> None:
 @pytest.mark.parametrize(
     "architecture", ["gemma3", "gemma2", "olmo2", "mistral", "phi", "smollm3", "qwen3_moe"]
 )
-def test_so_are_those_of_the_general_pass(architecture: str, tmp_path: Path) -> None:
-    _compare(make_tiny_checkpoint(tmp_path, architecture=architecture), general=True)
+@BATCHES
+def test_so_are_those_of_the_general_pass(architecture: str, samples: list[TurnSample], tmp_path: Path) -> None:
+    _compare(make_tiny_checkpoint(tmp_path, architecture=architecture), samples, general=True)
 
 
 def test_both_passes_agree_where_there_are_two(checkpoint: Path) -> None:
-    _compare(checkpoint, general=True)
+    _compare(checkpoint, make_episodes(2, 5), general=True)
 
 
 @pytest.mark.parametrize(

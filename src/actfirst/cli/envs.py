@@ -9,6 +9,7 @@ import typer
 
 from actfirst.cli.console import check_result_file, print_note, print_table, write_result
 from actfirst.cli.progress import progress
+from actfirst.terminal.visible import say
 
 app = typer.Typer(
     help="List environments, begin a new one, and compare the engines of one.", no_args_is_help=True
@@ -100,7 +101,7 @@ def verify(
     )
     with progress("games") as told:
         verdict = comparing.verify(asked, Told(print_note, print, lambda done, of: told(done, of, "")))
-    print(verdict.summary)
+    say(verdict.summary)
     write_result(json_file, verdict.details)
     if not verdict.equal:
         raise typer.Exit(1)

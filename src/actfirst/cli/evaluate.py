@@ -49,11 +49,10 @@ def evaluate(
     actfirst eval runs/pocket-1 --splits unseen --tasks 100 --seeds 42,43,44
     actfirst eval pocket:student --act direct
     """
-    from rich.console import Console
-
     from actfirst.config.load import resolve
     from actfirst.lab.stored import EVALUATION, header
     from actfirst.models.folder import find_model, recipe_of
+    from actfirst.terminal.console import Console
     from actfirst.terminal.tables import print_evaluation
     from actfirst.training.playing import evaluate_model, evaluation_fields
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note
+from actfirst.terminal.visible import say
 
 
 def push(
@@ -41,7 +42,7 @@ def push(
         raise CheckpointError(f"{run} has no complete checkpoint yet; train it further")
     card = model_card(opened, checkpoints[-1])
     if dry_run:
-        print(card, end="")
+        say(card, end="")
         return
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "model"

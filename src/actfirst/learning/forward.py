@@ -7,13 +7,14 @@ the head run at supervised positions alone. It holds no weights and registers no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right
 
 from actfirst.learning.ops import rms_norm, rotate
 from actfirst.learning.packing import Layout
@@ -44,11 +45,25 @@ def general_states(model: Module, layout: Layout) -> Tensor:
     """As `supervised_states`, by the model's own forward pass: for architectures without one here."""
 
     def attend(layer: int, q_HTD: Tensor, k_KTD: Tensor, v_KTD: Tensor, form: Form) -> Tensor:
-        query, key, value = (
-            stream.transpose(0, 1).index_select(0, layout.row_P) for stream in (q_HTD, k_KTD, v_KTD)
-        )
-        mixed_P = _by_groups(layout.groups, query, key, value, form).view(len(query), -1, q_HTD.shape[-1])
-        return mixed_P.index_select(0, layout.place_U)
+        query_Q = q_HTD.transpose(0, 1).index_select(0, layout.rows.item_Q)
+        key_P, value_P = (stream.transpose(0, 1).index_select(0, layout.row_P) for stream in (k_KTD, v_KTD))
+        mixed = []
+        asked = [(count, length - start) for (count, length), start in zip(layout.groups, layout.rows.starts)]
+        for queries, group, query, key, value in zip(
+            asked,
+            layout.groups,
+            _split(query_Q, asked),
+            _split(key_P, layout.groups),
+            _split(value_P, layout.groups),
+        ):
+            answer = causal(
+                _grouped(query, queries),
+                _grouped(key, group),
+                _grouped(value, group),
+                form,
+            )
+            mixed.append(answer.transpose(1, 2).flatten(0, 1))
+        return torch.cat(mixed).index_select(0, layout.rows.place)
 
     return run(model, layout.token_U, layout.position_U, attend).index_select(0, layout.row_N)
 
@@ -71,26 +86,23 @@ def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotatio
     """One decoder layer: rows in (U x H), rows out; the last one gives supervised positions only (N x H)."""
     layer, heads = model.model.layers[number], ARCHITECTURES[model.config.model_type]
     attention, normed = layer.self_attn, _norm(layer.input_layernorm, state)
-    asking, rotation, query_rows, places = normed, rotation_U, layout.row_P, layout.place_U
+    asking, rotation, queries = normed, rotation_U, layout.rows
     if number == len(model.model.layers) - 1:
-        # Keys and values everywhere, all else at supervised positions only. Places that predict nothing ask the first
-        # query again: their answers are not read.
-        rows = layout.row_N
+        # Keys and values everywhere, all else at supervised positions only.
+        rows, queries = layout.row_N, layout.supervised
         state, asking = state.index_select(0, rows), normed.index_select(0, rows)
-        rotation, query_rows, places = (
-            (rotation_U[0][rows], rotation_U[1][rows]),
-            layout.query_P,
-            layout.place_N,
-        )
+        rotation = (rotation_U[0][rows], rotation_U[1][rows])
     query, key, value = _project(attention, heads, asking, normed, rotation, rotation_U)
-    mixed_P = _by_groups(
+    mixed_Q = _attend(
+        attention,
         layout.groups,
-        query.index_select(0, query_rows),
+        queries.starts,
+        # Where nobody asks, the first query is asked again: that answer is not read.
+        query.index_select(0, queries.item_Q),
         key.index_select(0, layout.row_P),
         value.index_select(0, layout.row_P),
-        Form(attention.scaling),
     )
-    state = state + attention.o_proj(mixed_P.index_select(0, places))
+    state = state + attention.o_proj(mixed_Q.index_select(0, queries.place))
     return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
@@ -125,13 +137,37 @@ def _norm(norm: Module, state: Tensor) -> Tensor:
     return rms_norm(state.float(), norm.weight.float(), norm.variance_epsilon)
 
 
-def _by_groups(
-    groups: tuple[tuple[int, int], ...], query_P: Tensor, key_P: Tensor, value_P: Tensor, form: Form
+def _attend(
+    attention: Module,
+    groups: Sequence[tuple[int, int]],
+    starts: Sequence[int],
+    query_Q: Tensor,
+    key_P: Tensor,
+    value_P: Tensor,
 ) -> Tensor:
-    """Causal attention inside every sequence of every group: (P, heads x head size)."""
+    """Causal attention inside every sequence of every group, from its start on: (Q, heads x head size)."""
+    asked = [(count, length - start) for (count, length), start in zip(groups, starts)]
     mixed = []
-    sizes = [count * length for count, length in groups]
-    for group, *streams in zip(groups, *(torch.split(stream, sizes) for stream in (query_P, key_P, value_P))):
-        query, key, value = (stream.unflatten(0, group).transpose(1, 2) for stream in streams)
-        mixed.append(causal(query, key, value, form).transpose(1, 2).flatten(0, 1).flatten(1))
+    for queries, group, query, key, value in zip(
+        asked, groups, _split(query_Q, asked), _split(key_P, groups), _split(value_P, groups)
+    ):
+        answer = functional.scaled_dot_product_attention(
+            # Of one type: autocast does not reach attention with a bias of this class.
+            _grouped(query, queries).to(value.dtype),
+            _grouped(key, group).to(value.dtype),
+            _grouped(value, group),
+            attn_mask=causal_lower_right(queries[1], group[1]),
+            scale=attention.scaling,
+            enable_gqa=True,
+        )
+        mixed.append(answer.transpose(1, 2).flatten(0, 1).flatten(1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
+
+
+def _grouped(stream: Tensor, group: tuple[int, int]) -> Tensor:
+    """(sequences, heads, length, head size) of the rows of a group."""
+    return stream.view(*group, *stream.shape[1:]).transpose(1, 2)
+
+
+def _split(stream: Tensor, groups: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
+    return torch.split(stream, [count * length for count, length in groups])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actfirst.errors import CheckpointError
+from actfirst.reading import Unreadable, read_object
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,8 +113,8 @@ def _merge(folder: Path, base: Path, target: Path) -> None:
 def _read(folder: Path) -> dict[str, Any]:
     """The adapter_config.json, if it is of a kind that can be merged by a product."""
     try:
-        config: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        config = read_object(folder / CONFIG)
+    except Unreadable as error:
         raise CheckpointError(f"{folder / CONFIG} cannot be read: {error}; copy it again") from error
     other = {
         f"peft_type = {config.get('peft_type')!r}": config.get("peft_type") != "LORA",
