@@ -116,10 +116,8 @@ def read_game_file(path: Path) -> GameFile:
     """Read a `game.tw-pddl` file; raises EnvironmentFailure with the path and the cause."""
     try:
         data = read_object(path)
-        domain, grammar, problem, *walkthrough = (
-            *(data[name] for name in ("pddl_domain", "grammar", "pddl_problem")),
-            *(data.get("walkthrough") or ()),
-        )
+        domain, grammar, problem = (data[name] for name in ("pddl_domain", "grammar", "pddl_problem"))
+        walkthrough = list(data.get("walkthrough") or ())
     except (ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailure(f"cannot read the game {path}: {type(error).__name__}: {error}") from error
     if not all(isinstance(text, str) for text in (domain, grammar, problem, *walkthrough)):

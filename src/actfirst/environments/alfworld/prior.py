@@ -6,7 +6,6 @@ in per cent. No game of another split is counted, and nothing is said of a singl
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from importlib.resources import files
 
 from actfirst.environments.alfworld.belief import kind_of
 from actfirst.environments.alfworld.game import Game
+from actfirst.reading import parse_json
 
 FILE = "prior.json"
 Shares = Mapping[str, Mapping[str, float]]
@@ -42,7 +42,7 @@ def _level(share: float) -> int:
 def training_prior() -> Prior:
     """What the published training games teach."""
     text = (files("actfirst.environments.alfworld") / FILE).read_text(encoding="utf-8")
-    return Prior(json.loads(text))
+    return Prior(parse_json(text))
 
 
 def count_places(games: Iterable[Game]) -> dict[str, dict[str, float]]:

@@ -25,6 +25,7 @@ from actfirst.errors import ConfigError
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model, publish
 from actfirst.models.folder import find_model
+from actfirst.reading import parse_json
 from actfirst.runs.files import write_json
 from actfirst.runs.run_folder import CONFIG, SUMMARY
 from actfirst.training.sft import SftWatcher, fine_tune
@@ -64,7 +65,7 @@ def build_models(
             fine_tune(resolve(recipe, settings), run, resume=(run / CONFIG).is_file(), watcher=watch())
         model = find_model(str(run), name)
         publish(model, out / name)
-        result["models"][name] = json.loads((run / SUMMARY).read_text(encoding="utf-8"))
+        result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)
     return result
 
