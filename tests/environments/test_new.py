@@ -72,7 +72,7 @@ def test_the_command_writes_it_and_refuses_what_exists(
 def test_a_wrong_placeholder_is_named_at_start(
     file: str, change: tuple[str, str], named: str, tmp_path: Path
 ) -> None:
-    for entry in PROMPTS.folder.iterdir():
+    for entry in (one for one in PROMPTS.folder.iterdir() if one.is_file()):
         text = entry.read_text(encoding="utf-8")
         (tmp_path / entry.name).write_text(text.replace(*change) if entry.name == file else text)
     with pytest.raises(ConfigError, match=named) as refused:
