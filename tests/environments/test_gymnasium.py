@@ -85,7 +85,7 @@ def test_a_short_run_on_the_frozen_lake(tmp_path: Path) -> None:
     )
     given = [one for one in overrides(tmp_path) if not one.startswith(("environment.", "evaluation.splits"))]
     config = resolve(
-        "pocket", [*given, table, "evaluation.splits=['test']", "rollout.method=nap", "run.updates=2"]
+        "pocket", [*given, table, "evaluation.splits=['test']", "references.source=rollouts", "run.updates=2"]
     )
     assert train(config, tmp_path / "run").updates == 2
     assert {line.task_type for line in open_run(tmp_path / "run").episodes()} == {"FrozenLake-v1"}
