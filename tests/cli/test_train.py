@@ -82,6 +82,19 @@ def test_mistakes_are_refused_before_anything_starts(
     assert list(Path().iterdir()) == []
 
 
+def test_a_dry_run_says_what_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = install(monkeypatch)
+    shown = run(capsys, "train", "pocket", "models.student=/nope", "references.path=no.jsonl", "--dry-run")
+    assert shown.code == 2
+    assert shown.out.startswith("# ActFirst-OPD on pocket: /nope learns from pocket:teacher\n")
+    assert "this run cannot begin here" in shown.err
+    assert "models.student = '/nope'" in shown.err
+    assert "no.jsonl" in shown.err
+    assert runtime.calls == []
+
+
 def test_no_recipe_says_where_to_find_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "train")
     assert shown.code == 2

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train, view
+from actfirst.cli import envs, evaluate, methods, play, prepare, push, recipes, references, sft, train, view
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
 from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory
@@ -68,6 +68,7 @@ app.command("prepare")(prepare.prepare)
 app.command("compare")(compare.compare)
 app.command("eval")(evaluate.evaluate)
 app.command("play")(play.play)
+app.command("push")(push.push)
 app.command("doctor")(doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)

@@ -50,6 +50,7 @@ def train(
     config, folder = (resumed if resume else new)(recipe, overrides or [], run)
     if dry_run:
         say(describe(config, folder), end="")
+        refuse_faults(config)
         return
     from actfirst.errors import RunStopped
     from actfirst.terminal.console import Console
@@ -63,6 +64,15 @@ def train(
         print_note(f"{stopped or 'stopped'}; continue with: actfirst train --run {folder} --resume")
         raise typer.Exit(stopped.code if isinstance(stopped, RunStopped) else 130) from None
     write_result(json_file, summary.to_json())
+
+
+def refuse_faults(config: Config) -> None:
+    """Raise ConfigError with everything that keeps a run of this configuration from beginning."""
+    from actfirst.errors import ConfigError
+    from actfirst.training.preflight import faults
+
+    if found := faults(config):
+        raise ConfigError("this run cannot begin here:\n" + "\n".join(found))
 
 
 def describe(config: Config, folder: Path) -> str:
@@ -126,6 +136,11 @@ def resumed(
         return config, run
     wanted = resolve(saved_config(run), [recipe, *overrides]) if "=" in recipe else resolve(recipe, overrides)
     changed = [key for key in differences(config, wanted) if not key.startswith(_MAY_CHANGE)]
+    for who in ("student", "teacher"):  # the run wrote down which commit of the hub's model it has
+        now, then = getattr(wanted.models, who), getattr(config.models, who)
+        if f"models.{who}" in changed and then.partition("@")[0] == now:
+            changed.remove(f"models.{who}")
+            wanted = wanted.model_copy(update={"models": wanted.models.model_copy(update={who: then})})
     asked = any(override.startswith("run.updates=") for override in (recipe, *overrides))
     if asked and wanted.run.updates > config.run.updates:  # the number of a recipe alone does not prolong a run
         changed.remove("run.updates")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from actfirst.config.base import Beta, Fraction, NonNegative, Positive, Seconds, Section, Share
 
@@ -136,7 +136,8 @@ class ReferencesSection(Section):
     source: str = Field(
         "best",
         description="how the world's tasks are solved: best takes the best of all ways that the world has; "
-        "expert is the one that has to search, as a policy must",
+        "expert is the one that has to search, as a policy must; rollouts takes the shortest solutions that training "
+        "itself finds (and those in path, from the beginning)",
     )
 
 
@@ -158,6 +159,11 @@ class LearnerSection(Section):
     entropy_weight: Share = Field(0.0, description="of the policy's entropy, as a bonus")
     max_version_lag: NonNegative = 1
     learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="how the rate goes from learning_rate to 0 (the paper: constant)"
+    )
+    warmup_updates: NonNegative = Field(0, description="updates in which the rate rises to learning_rate")
+    schedule_updates: NonNegative = Field(0, description="updates until the rate is 0; 0: run.updates")
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
     grad_clip: Annotated[float, Field(gt=0.0)] = 1.0
@@ -192,10 +198,17 @@ class VllmSection(Section):
     )
 
 
+def _without_version(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses are often given with /v1; requests add it."""
+    return tuple(url.rstrip("/").removesuffix("/v1") for url in urls)
+
+
 class ServerSection(Section):
     """A teacher that somebody else runs (kind = "server"): models.teacher is the name it is served under."""
 
-    urls: tuple[str, ...] = Field((), description="addresses of equal OpenAI-compatible servers, without /v1")
+    urls: Annotated[tuple[str, ...], AfterValidator(_without_version)] = Field(
+        (), description="addresses of equal OpenAI-compatible servers, with or without /v1"
+    )
     deadline: Seconds = Field(120.0, description="seconds that a server has for one attempt")
     retries: NonNegative = Field(
         4, description="attempts after the first, on other servers where there are any"

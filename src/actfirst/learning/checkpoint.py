@@ -32,6 +32,7 @@ from actfirst.errors import CheckpointError
 from actfirst.learning.rng import capture_rng
 from actfirst.learning.samples import load_samples, save_samples
 from actfirst.learning.update import Learner, LearnerState
+from actfirst.models.adapters import write_adapter
 from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
 from actfirst.runs.manifest import (
@@ -108,6 +109,9 @@ def save(
     with writing(folder, state.version, needed) as target:
         write_model(target, learner.source, state.weights, state.adapters)
         write_training(target, state.version, samples, trainer_state)
+        if state.adapters:
+            base, alpha = str(learner.source), learner.settings.adapter_alpha
+            write_adapter(target / "adapter", base, _on_cpu(state.adapters), alpha)
         save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
     return folder / step_name(state.version)
 

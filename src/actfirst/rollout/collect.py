@@ -18,6 +18,7 @@ from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
 from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode, Task, Turn, TurnSample
+from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import EpisodeKey, Player
 from actfirst.rollout.responses import AdmittedResponses, AllResponses, InlineResponses, Responses, Scorer
@@ -111,6 +112,8 @@ class Collector:
         except BaseException:
             await responses.cancel()
             raise
+        if isinstance(self.player.references, RolloutReferences):
+            self.player.references.learn(episodes)
         samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
         if self.shuffled:
             order = random.Random(derive_seed(self.seed, "samples", index))

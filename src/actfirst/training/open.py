@@ -50,6 +50,7 @@ from actfirst.runs.sinks import Tracked, check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.clock import START_UP, StageClock
+from actfirst.training.preflight import pin_models
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stopping import Stop
@@ -162,6 +163,7 @@ async def open_training(
     anything to write down leaves no folder."""
     begun = time.monotonic()
     watcher.preparing("looking for models, tasks and references")
+    config = pin_models(config)
     found = find_parts(config)
     async with AsyncExitStack() as opened:
         if config.runtime.kind == "ray":

@@ -208,6 +208,38 @@ def sync(
     print_note(f"result: {out}")
 
 
+def general(
+    model: Annotated[str, typer.Argument(help="A qwen3, qwen2 or llama model.")] = "pocket:student",
+    rounds: Annotated[int, typer.Option(min=1, help="Counted turns of each pass.")] = 5,
+    threads: Threads = 1,
+    json_file: ResultFile = None,
+) -> None:
+    """How much slower a model's own transformers forward pass is than the hand-written one, on the same weights.
+
+    \b
+    actfirst bench general
+    actfirst bench general Qwen2.5-0.5B-Instruct --rounds 2
+    """
+    from actfirst.lab.speed.general import measure, to_json
+    from actfirst.lab.spread import Spread
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
+
+    with progress("turns") as told:
+        found = measure(find_model(model, "MODEL"), rounds, threads, told)
+    print_records(
+        {
+            "pass": one.what,
+            "tokens": str(one.tokens),
+            "hand-written (CPU s)": Spread.of(one.hand_written).text(),
+            "general (CPU s)": Spread.of(one.general).text(),
+            "times slower": one.slower.text(),
+        }
+        for one in found
+    )
+    write_result(json_file, {**header("bench-general"), "model": model, **to_json(found)})
+
+
 def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
     from actfirst.lab.spread import Spread
 
