@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.runs.manifest import verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -15,7 +16,8 @@ _SHIPPED = "pocket:"
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package."""
+    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package. The model of a
+    run's checkpoint is compared with its manifest."""
     if name.startswith(_SHIPPED):
         path = Path(str(files("actfirst.models") / "pocket" / name.removeprefix(_SHIPPED)))
     else:
@@ -25,7 +27,7 @@ def resolve_model(name: str, key: str) -> Path:
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
             "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
         )
-    return path
+    return verify_model(path)
 
 
 def find_model(name: str, key: str) -> Path:

@@ -27,7 +27,7 @@ from actfirst.runs.lines import (
     UpdateLine,
     parse_line,
 )
-from actfirst.runs.manifest import is_complete
+from actfirst.runs.manifest import MODEL, is_complete, verify_model
 from actfirst.runs.record import parse, read_object
 from actfirst.runs.run_folder import (
     CHECKPOINTS,
@@ -56,8 +56,8 @@ class StoredCheckpoint:
 
     @property
     def model(self) -> Path:
-        """A Hugging Face folder."""
-        return self.path / "model"
+        """A Hugging Face folder, compared with its manifest: CheckpointError names a file that is not as written."""
+        return verify_model(self.path / MODEL)
 
     @property
     def training_seconds(self) -> float:
