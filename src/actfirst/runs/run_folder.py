@@ -8,8 +8,9 @@
     log.txt          what happened, with times
     summary.json     the result, replaced as a whole
 
-A checkpoint stores `offsets()`; after a kill, `rewind` cuts both append-only files back to them, so that a
-resumed run repeats no line and loses none.
+Every line of the append-only files ends with a checksum (`chain.py`). A checkpoint stores `offsets()`; after a kill,
+`rewind` cuts the append-only files back to them, so that a resumed run repeats no line and loses none. A file that was
+damaged or deleted does not stop a run whose checkpoint is whole: `rewind` keeps it up to the damage, and says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Final, Self
 
 from actfirst.errors import RunFolderError
 from actfirst.runs import files
+from actfirst.runs.chain import ChainedFile, follow, whole_lines
 from actfirst.runs.lock import RunLock
 from actfirst.runs.record import Record
 
@@ -44,6 +46,7 @@ class RunFolder:
         self.path = path
         self.checkpoints = path / CHECKPOINTS
         self._lock = lock
+        self._logs: dict[str, ChainedFile] = {}
         with files.writing(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
 
@@ -93,7 +96,9 @@ class RunFolder:
 
     def log(self, text: str) -> None:
         """Add a line with the time to log.txt."""
-        self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        self._refuse_closed()
+        with _resumable():
+            files.append_whole(self.path / LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def write_summary(self, summary: Record) -> None:
         """Replace summary.json as a whole."""
@@ -106,23 +111,26 @@ class RunFolder:
         with _resumable():
             return {name: files.synced_size(self.path / name) for name in START}
 
-    def rewind(self, offsets: Mapping[str, int]) -> None:
-        """Cut the append-only files back to what `offsets()` said, or to START."""
+    def rewind(self, offsets: Mapping[str, int]) -> list[str]:
+        """Cut the append-only files back to what `offsets()` said, or to START. Where one is damaged before that, it is
+        cut there, and a copy of it stays beside it. Returns what was found, which is also in the log."""
         self._refuse_closed()
         if set(offsets) != set(START):
             raise RunFolderError(
                 f"offsets of {self.path} must be of {', '.join(START)}, not {', '.join(offsets)}"
             )
+        found = []
         for name, offset in offsets.items():
-            path = self.path / name
-            if files.size(path) < offset or not files.line_ends_at(path, offset):
-                raise RunFolderError(
-                    f"{path} is not the file that the checkpoint saw: no line ends at byte {offset} "
-                    f"(it has {files.size(path)}); restore it, or start a new run"
-                )
-        for name, offset in offsets.items():
-            if files.size(self.path / name) > offset:
-                files.cut(self.path / name, offset)
+            damage, whole = damage_before(self.path / name, offset)
+            if damage:
+                kept = files.set_aside(self.path / name)
+                found.append(f"{name} {damage}; {kept}it goes on after its whole lines")
+            if files.size(self.path / name) > whole:
+                files.cut(self.path / name, whole)
+        self._logs.clear()
+        for text in found:
+            self.log(text)
+        return found
 
     def close(self) -> None:
         """Let other processes write. Calling it twice is allowed."""
@@ -138,7 +146,9 @@ class RunFolder:
         self._refuse_closed()
         if text:
             with _resumable():
-                files.append_whole(self.path / name, text)
+                if name not in self._logs:
+                    self._logs[name] = ChainedFile.at_end(self.path / name)
+                self._logs[name].append(text)
 
     def _refuse_closed(self) -> None:
         if not self._lock.held:
@@ -152,6 +162,19 @@ def _resumable() -> Iterator[None]:
         yield
     except RunFolderError as error:
         raise RunFolderError(f"{error} (the run keeps what it has and continues with --resume)") from error
+
+
+def damage_before(path: Path, offset: int) -> tuple[str, int]:
+    """What is wrong with a file before the byte up to which a checkpoint saw it ("" for nothing), and how many bytes
+    of that are whole lines."""
+    if offset and not path.exists():
+        return f"is missing, with the {offset} bytes that the checkpoint saw", 0
+    whole, fault = follow(whole_lines(path, offset))
+    if fault:
+        return f"is damaged: {fault}", whole
+    return (
+        "" if whole == offset else f"has lost its end: {whole} bytes of the {offset} that the checkpoint saw"
+    ), whole
 
 
 def saved_config(path: Path) -> Path:
