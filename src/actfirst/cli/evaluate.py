@@ -10,6 +10,7 @@ import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
 from actfirst.cli.progress import progress
+from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
 
 _MEASUREMENTS = {
@@ -57,6 +58,7 @@ def evaluate(
     from actfirst.terminal.tables import print_evaluation
     from actfirst.training.playing import evaluate_model, evaluation_fields
 
+    say_faults(checkpoint)
     folder = find_model(checkpoint, "CHECKPOINT")
     used: str | Path = recipe or recipe_of(checkpoint) or "pocket"
     config = resolve(used, [*(overrides or []), *settings(splits, tasks, seeds)])

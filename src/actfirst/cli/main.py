@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train
+from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train, verify
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
 from actfirst.cli.lab import bench, compare, lab, pocket, report, theory
@@ -38,6 +38,7 @@ Play a task, watch a model, evaluate it, compare methods, see what this machine 
   actfirst play pocket --model pocket:teacher
   actfirst eval pocket:student
   actfirst compare vanilla actfirst
+  actfirst verify runs/pocket-1
   actfirst doctor
 
 \b
@@ -63,6 +64,7 @@ app.command("prepare")(prepare.prepare)
 app.command("compare")(compare.compare)
 app.command("eval")(evaluate.evaluate)
 app.command("play")(play.play)
+app.command("verify")(verify.verify)
 app.command("doctor")(doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)

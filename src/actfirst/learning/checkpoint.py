@@ -121,7 +121,7 @@ def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
     target = folder / unfinished_name(version)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_unfinished(folder)
+        remove_unfinished(folder)
         target.mkdir()
         yield target
         seal(target)
@@ -227,8 +227,9 @@ def _set_aside(path: Path) -> Path:
     return path.rename(aside)
 
 
-def _remove_unfinished(folder: Path) -> None:
-    for path in folder.iterdir():
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a kill left of a checkpoint that was being written or removed."""
+    for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.startswith(_UNFINISHED):
             shutil.rmtree(path)
 

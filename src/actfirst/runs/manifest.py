@@ -62,9 +62,9 @@ def seal(folder: Path) -> None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether the files of the manifest, and no others, are there in full size. Cheap: reads only the manifest."""
+    """Whether the files of the manifest, and no others, are there in full size."""
     try:
-        _listed(folder)
+        check_names(folder)
         return True
     except (CheckpointError, OSError):
         return False
@@ -75,7 +75,7 @@ def verify(folder: Path, part: str = "") -> None:
 
     Names and sizes are compared always, contents of the files below `part` only: `model` for who reads only that.
     """
-    for name, entry in _listed(folder).items():
+    for name, entry in check_names(folder).items():
         if name.startswith(part) and _entry(folder / name, sync=False) != entry:
             raise _broken(folder, name, "does not have the content that was written (its sha256 differs)")
 
@@ -88,8 +88,9 @@ def verify_model(model: Path) -> Path:
     return model
 
 
-def _listed(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entries of the manifest, once every file is known to be there in full size and none beside them."""
+def check_names(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entries of the manifest, once every file is known to be there in full size, and no other: CheckpointError
+    names the one that is not. Cheap: reads only the manifest."""
     entries = _read(folder)
     present = {
         path.relative_to(folder).as_posix(): path

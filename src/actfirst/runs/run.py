@@ -136,8 +136,12 @@ class Run:
 
     def episodes(self) -> Iterator[EpisodeLine]:
         """The rollouts, in the order in which batches were delivered. Read anew each time: there may be many."""
-        for number, data in enumerate(read_episodes(self.folder), start=1):
+        for number, data in enumerate(self.raw_episodes(), start=1):
             yield parse(data, EpisodeLine, f"line {number} of {self.folder / EPISODES}")
+
+    def raw_episodes(self) -> Iterator[dict[str, object]]:
+        """The same as JSON objects, for who needs little of them."""
+        return read_episodes(self.folder)
 
     @cached_property
     def utilisation(self) -> tuple[UtilisationLine, ...]:

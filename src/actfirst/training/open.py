@@ -24,7 +24,7 @@ from actfirst.engines.open import NoTeacher, open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import CheckpointError, LearnerLost
 from actfirst.evaluate.protocol import choose_tasks
-from actfirst.learning.checkpoint import Checkpoint, latest_valid
+from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
 from actfirst.methods.acting import Policy, TrainingPoint
 from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
@@ -293,6 +293,7 @@ class OpenedRun:
 
 def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
     """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
+    remove_unfinished(folder.checkpoints)
     found = latest_valid(folder.checkpoints)
     for reason in found.rejected:
         folder.log(f"passed over a broken checkpoint: {reason}")
