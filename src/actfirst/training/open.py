@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +46,7 @@ from actfirst.runs.run_folder import SUMMARY, RunFolder
 from actfirst.runs.sinks import check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
+from actfirst.training.arrival import Arrival, Scores
 from actfirst.training.clock import StageClock
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
@@ -232,6 +233,18 @@ class OpenedRun:
 
         return start_learner(student, config, self.folder.checkpoints)
 
+    def _scores(self) -> Scores:
+        if self.found.config.runtime.kind == "ray":
+            from actfirst.training.ray.fleet import Fleet
+
+            if isinstance(self.engine, Fleet):
+                return self.engine.score_everywhere
+
+        async def here(prompt_ids: Sequence[int], token_ids: Sequence[int]) -> dict[str, tuple[float, ...]]:
+            return {"the student's engine": await self.engine.score(prompt_ids, token_ids)}
+
+        return here
+
     def _put_together(self, state: StoredState, learner: TrainingLearner) -> Training:
         found, config, stage = self.found, self.found.config, self.found.stage
         acting = stage.policy(self.engine, found.encoder, config.rollout.generation)
@@ -287,6 +300,7 @@ class OpenedRun:
                 self.folder.log,
             ),
             utilisation=Utilisation(lambda: clock.training, utilised),
+            arrival=Arrival(config, learner, self._scores()),
             history=list(state.evaluations),
         )
 

@@ -36,6 +36,7 @@ from actfirst.runs.lines import (
 )
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink
+from actfirst.training.arrival import Arrival
 from actfirst.training.clock import StageClock
 from actfirst.training.playing import in_play
 from actfirst.training.utilisation import Utilisation
@@ -60,6 +61,10 @@ class TrainingLearner(Protocol):
         ...
 
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        """The mean negative log-prob of samples of `learning.sft`; nothing is changed."""
+        ...
 
     def weights(self) -> Mapping[str, torch.Tensor]: ...
 
@@ -99,6 +104,7 @@ class Training:
     sinks: Sequence[Sink]
     prove: Callable[[], Awaitable[None]]
     utilisation: Utilisation
+    arrival: Arrival
     history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
 
@@ -159,8 +165,11 @@ class Training:
         """Write down an update; the ledger must balance at every one."""
         self.buffer.ledger.check(len(self.buffer))
         version = self.learner.version
+        self.arrival.check_samples(samples, stats, version - 1)
         lags = [version - 1 - sample.version for sample in samples]
         figures = method_of(self.config.rollout.method, self.config.methods).objective.figures(samples)
+        if self.arrival.gap is not None:
+            figures["weights_gap"] = self.arrival.gap  # of the sync before
         line = UpdateLine(
             update=version,
             training_seconds=self.clock.training,
@@ -233,6 +242,7 @@ class Training:
         self.utilisation.close()
         self.watcher.close()
         try:
+            await self.arrival.close()
             await self.rollouts.close()
             for sink in self.sinks:
                 sink.close()
