@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from actfirst.environments.base import World
 from actfirst.errors import ConfigError
-from actfirst.evaluate.results import Outcome, summarise
+from actfirst.evaluate.results import outcome_of, summarise
 from actfirst.methods.acting import Acting, ThinkThenAct
 from actfirst.records import Episode, Task
 from actfirst.rollout.play import EpisodeKey, Player
 from actfirst.rollout.together import together
-from actfirst.runs.evaluations import Evaluation
+from actfirst.runs.evaluations import Evaluation, Outcome
 from actfirst.seeds import derive_seed
 
 
@@ -39,7 +39,7 @@ async def evaluate(
             episode = await player.play(key, acting or ThinkThenAct())
         if on_episode is not None:
             on_episode(episode, seed)
-        return Outcome.of(episode, seed)
+        return outcome_of(episode, seed)
 
     outcomes = await together(one(place, task, seed) for seed in seeds for place, task in enumerate(tasks))
     return summarise(outcomes, time.monotonic() - started)

@@ -180,7 +180,7 @@ class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` 
             training_seconds=training_seconds,
             success_rate=success.mean,
             deviation=success.deviation,
-            result=result,
+            result=result.summary,
         )
 
 
