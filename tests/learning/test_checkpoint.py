@@ -28,6 +28,8 @@ from actfirst.learning.checkpoint import latest_valid, load, prune, save
 from actfirst.learning.rng import capture_rng, restore_rng
 from actfirst.learning.update import Learner
 from actfirst.runs.manifest import latest, seal
+from actfirst.runs.run_folder import RunFolder
+from actfirst.training.open import stored_state
 from tests.learning.making import learning, make_samples, plain_model
 
 FILE_OPERATIONS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
@@ -149,6 +151,15 @@ def test_leftovers_of_a_killed_write_are_ignored_and_removed_by_the_next_save(tw
     assert latest(two) == two / "step-000002"
     save(two, trained(qwen3, 3), (), {})
     assert sorted(path.name for path in two.iterdir()) == ["step-000001", "step-000002", "step-000003"]
+
+
+def test_leftovers_go_when_a_run_is_resumed_also_if_it_saves_nothing_more(tmp_path: Path) -> None:
+    """A kill while the last checkpoints are pruned."""
+    with RunFolder.create(tmp_path / "run", "") as folder:
+        for name in (".removing-step-000001", ".writing-step-000002"):
+            (folder.checkpoints / name / "model").mkdir(parents=True)
+        stored_state(folder)
+        assert list(folder.checkpoints.iterdir()) == []
 
 
 def truncate(path: Path) -> None:

@@ -36,9 +36,9 @@ from actfirst.runs.run_folder import (
     SUMMARY,
     UTILISATION,
     read_episodes,
-    read_metrics,
     read_utilisation,
     saved_config,
+    stream_metrics,
 )
 from actfirst.runs.utilisation import UtilisationLine, one_history
 
@@ -96,7 +96,7 @@ class Run:
         """The metrics in order. Lines of other kinds are passed over."""
         return tuple(
             parse_line(data, f"line {number} of {self.folder / METRICS}")
-            for number, data in enumerate(read_metrics(self.folder), start=1)
+            for number, data in enumerate(stream_metrics(self.folder), start=1)
             if data.get("type") in KINDS
         )
 

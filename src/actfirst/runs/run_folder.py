@@ -185,8 +185,13 @@ def saved_config(path: Path) -> Path:
 
 def read_metrics(path: Path) -> list[dict[str, object]]:
     """The metrics of a run folder, also while the run is writing."""
+    return list(stream_metrics(path))
+
+
+def stream_metrics(path: Path) -> Iterator[dict[str, object]]:
+    """The same one by one: there may be a million."""
     _refuse_no_run(path)
-    return list(files.read_json_lines(path / METRICS))
+    return files.read_json_lines(path / METRICS)
 
 
 def read_episodes(path: Path) -> Iterator[dict[str, object]]:
