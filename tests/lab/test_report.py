@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +14,7 @@ from actfirst.errors import ConfigError
 from actfirst.lab.aggregate import Mark
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.cells import Number, Table, Words, number
-from actfirst.lab.report.figures import draw_utilisation, smoothed
+from actfirst.lab.report.figures import draw_stability, draw_utilisation, smoothed
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.page import write_report
 from actfirst.lab.report.run_tables import (
@@ -30,6 +31,7 @@ from tests.support.report_sources import (
     write_quality,
     write_simulation,
 )
+from tests.support.run_folders import update
 
 
 def make_lab(out: Path) -> Path:
@@ -220,6 +222,24 @@ class TestSources:
             find_sources([tmp_path])
         with pytest.raises(ConfigError, match="does not exist"):
             find_sources([tmp_path / "moon"])
+
+
+def test_how_steadily_rewards_teach_is_a_figure_of_runs_that_learn_from_them(tmp_path: Path) -> None:
+    folder = write_method_run(
+        tmp_path / "gigpo", "gigpo", 42, seconds=10.0, solved=2, more=["rollout.group_size=8"]
+    )
+    measured = {"sampled_entropy": 0.2, "anchor_kl": 0.01, "response_tokens": 60.0}
+    with (folder / "metrics.jsonl").open("a") as metrics:
+        metrics.write(json.dumps(update(9, 11.0) | {"clip_fraction": 0.05, "extra": measured}) + "\n")
+    (setting,) = find_sources([folder]).settings
+    figure = draw_stability(setting, 1, tmp_path)
+    assert figure is not None
+    assert figure.path.stat().st_size > 0
+    (row,) = csv.DictReader(figure.series.splitlines())
+    shown = ("update", "success", "entropy", "clip_fraction", "anchor_kl", "response_tokens")
+    assert [float(row[name]) for name in shown] == [9, 25.0, 0.2, 0.05, 0.01, 60.0]
+    without = write_method_run(tmp_path / "vanilla", "vanilla", 42, seconds=10.0, solved=2)
+    assert draw_stability(find_sources([without]).settings[0], 1, tmp_path) is None
 
 
 class TestCells:

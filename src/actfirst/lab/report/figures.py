@@ -10,6 +10,7 @@ import statistics
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from actfirst.lab.rollout.result import RolloutPoint, RolloutResult
 from actfirst.lab.throughput import times_of
 from actfirst.methods.strategies import Strategy
 from actfirst.methods.table import METHODS
+from actfirst.runs.lines import UpdateLine
 from actfirst.runs.run import Run
 from actfirst.terminal.pictures import canvas
 
@@ -37,6 +39,13 @@ _DASHES = ((None, None), (6, 2), (2, 2), (8, 2, 2, 2))
 _RUN = ("method", "run", "seed")
 SMOOTHED = 5
 UTILISATION_PARTS = ("engine", "learner", "other", "workers")
+_STABILITY = {
+    "success": "rollout success (%)",
+    "entropy": "entropy (nats per token)",
+    "clip_fraction": "clipped tokens (share)",
+    "anchor_kl": "KL to the start (nats)",
+    "response_tokens": "response length (tokens)",
+}
 _TITLES = {
     "first_action": "First action",
     "full_trajectory": "Full trajectory",
@@ -126,6 +135,53 @@ def draw_alignment(setting: Setting, place: int, folder: Path) -> Figure | None:
     title = f"Reference alignment during training, {setting.label}"
     series = csv_text((*_RUN, "update", *RATES), points)
     return _save(figure, folder, f"alignment-{place}", title, caption, _paths(groups), series)
+
+
+def draw_stability(setting: Setting, place: int, folder: Path) -> Figure | None:
+    """How steadily methods that learn from rewards do so: five figures over updates."""
+    rows = {
+        (group, run): [_stability(run, line) for line in run.updates if "sampled_entropy" in line.extra]
+        for group in setting.groups
+        for run in group.runs
+    }
+    rows = {key: lines for key, lines in rows.items() if lines}
+    if not rows:
+        return None
+    figure, panels = _figure(len(_STABILITY), width=15.0, height=3.6)
+    for (group, run), lines in rows.items():
+        colour, dashes = _look(group, setting)
+        xs, *columns = zip(*lines, strict=True)
+        for axes, ys in zip(panels, columns, strict=True):
+            label = group.label if run is group.runs[0] else None
+            axes.plot(xs, ys, color=colour, dashes=dashes, linewidth=1.4, label=label)
+    for axes, title in zip(panels, _STABILITY.values(), strict=True):
+        axes.set_title(title, fontsize=10, loc="left")
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("update")
+    _legend_below(figure, panels[0])
+    series = csv_text(
+        (*_RUN, "update", *_STABILITY),
+        [(*_names(*key), *(f"{value:.6g}" for value in line)) for key, lines in rows.items() for line in lines],
+    )
+    caption = (
+        "One line per training seed. Success is that of the rollouts an update learned from, entropy is estimated from "
+        "the sampled tokens, KL is to the model that training began with."
+    )
+    title, paths = f"Learning from rewards, {setting.label}", [run.folder for _, run in rows]
+    return _save(figure, folder, f"stability-{place}", title, caption, paths, series)
+
+
+def _stability(run: Run, line: UpdateLine) -> tuple[float, ...]:
+    """Update number, then the values of `_STABILITY`; not a number where nothing was measured."""
+    batches = [batch for batch in run.batches if batch.training_seconds <= line.training_seconds]
+    success = 100.0 * batches[-1].succeeded / batches[-1].episodes if batches else nan
+    measured = (
+        line.extra["sampled_entropy"],
+        line.clip_fraction,
+        line.extra.get("anchor_kl"),
+        line.extra.get("response_tokens"),
+    )
+    return (line.update, success, *(nan if value is None else value for value in measured))
 
 
 def draw_utilisation(setting: Setting, place: int, folder: Path) -> Figure | None:

@@ -115,6 +115,12 @@ def make_sections(sources: Sources, drawings: Path) -> list[Section]:
             _each(partial(figures.draw_alignment, folder=drawings), settings),
         ),
         Section(
+            "stability",
+            "Learning from rewards",
+            (),
+            _each(partial(figures.draw_stability, folder=drawings), settings),
+        ),
+        Section(
             "utilisation",
             "Utilisation",
             (),
