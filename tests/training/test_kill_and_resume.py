@@ -6,9 +6,7 @@ right before their n-th call of an operation on files, which is the same moment 
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
-import os
 import resource
 import shutil
 import signal
@@ -21,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from actfirst.lab.torture.troubles import Kill
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from tests.support.tiny_run import overrides
 
@@ -38,24 +37,6 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
     ["actfirst.training.open", "actfirst.training.local", "actfirst.engines.embedded", "transformers"]
 )
-
-
-@dataclass(frozen=True)
-class Kill:
-    """Right before the `count`-th call of `os.<operation>`."""
-
-    operation: str
-    count: int
-
-    def __call__(self) -> None:
-        operation, calls = getattr(os, self.operation), itertools.count(1)
-
-        def counted(*arguments: Any, **more: Any) -> Any:
-            if next(calls) == self.count:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return operation(*arguments, **more)
-
-        setattr(os, self.operation, counted)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from actfirst import __version__
 from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train, verify
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
-from actfirst.cli.lab import bench, compare, lab, pocket, report, theory
+from actfirst.cli.lab import bench, compare, lab, pocket, report, theory, torture
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
@@ -75,6 +75,7 @@ app.add_typer(bench.app, name="bench")
 app.command("theory")(theory.theory)
 app.command("lab")(lab.lab)
 app.command("report")(report.report)
+app.command("torture")(torture.torture)
 
 
 def _show_version(asked: bool) -> None:
