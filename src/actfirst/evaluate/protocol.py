@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from actfirst.environments.base import World
 from actfirst.errors import ConfigError
-from actfirst.evaluate.results import outcome_of, summarise
+from actfirst.evaluate.results import summarise
 from actfirst.methods.acting import Acting, ThinkThenAct
 from actfirst.records import Episode, Task
 from actfirst.rollout.play import EpisodeKey, Player
@@ -39,7 +39,7 @@ async def evaluate(
             episode = await player.play(key, acting or ThinkThenAct())
         if on_episode is not None:
             on_episode(episode, seed)
-        return outcome_of(episode, seed)
+        return Outcome.of(episode, seed)
 
     outcomes = await together(one(place, task, seed) for seed in seeds for place, task in enumerate(tasks))
     return summarise(outcomes, time.monotonic() - started)

@@ -10,23 +10,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from actfirst.records import Episode
 from actfirst.runs.evaluations import Evaluation, Metrics, Outcome, Statistic
-
-
-def outcome_of(episode: Episode, seed: int) -> Outcome:
-    """What came of an evaluated episode."""
-    final = episode.final
-    return Outcome(
-        task_id=episode.task.id,
-        split=episode.task.split,
-        kind=episode.task.kind,
-        seed=seed,
-        success=bool(final and final.success),
-        score=final.score if final else 0.0,
-        turns=len(episode.turns),
-        error=episode.error,
-    )
 
 
 def summarise(outcomes: Sequence[Outcome], seconds: float) -> Evaluation:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from actfirst.records import Episode
 from actfirst.runs.record import Record
 
 
@@ -38,7 +40,8 @@ class Metrics(Record):
     rounds: Statistic
 
 
-class Outcome(Record):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """One evaluated episode."""
 
     task_id: str
@@ -49,6 +52,20 @@ class Outcome(Record):
     score: float
     turns: int
     error: str | None = None
+
+    @classmethod
+    def of(cls, episode: Episode, seed: int) -> Outcome:
+        final = episode.final
+        return cls(
+            task_id=episode.task.id,
+            split=episode.task.split,
+            kind=episode.task.kind,
+            seed=seed,
+            success=bool(final and final.success),
+            score=final.score if final else 0.0,
+            turns=len(episode.turns),
+            error=episode.error,
+        )
 
 
 class WorldVersion(Record):
