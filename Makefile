@@ -10,7 +10,10 @@ INSTALLED := $(VENV)/.actfirst-installed
 DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help train test test-slow check format clean
+FUZZ_INPUTS ?= 1000000
+FUZZ_SEED ?= 0
+
+.PHONY: help train test test-slow fuzz check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -23,6 +26,9 @@ test: $(DEV_INSTALLED) ## install what is missing and run the tests
 
 test-slow: $(DEV_INSTALLED) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
+	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz
 
 check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/ruff format --check .

@@ -6,11 +6,22 @@ episode and never cancels its siblings; every other error ends the command with 
 
 from __future__ import annotations
 
+import re
 from typing import Self
+
+_PASSWORD = re.compile(r"(?<=://)[^/\s\"']*:[^/\s\"']*(?=@)")
+
+
+def without_passwords(text: str) -> str:
+    """A text in which the name and the password of every address (https://name:password@host) are hidden."""
+    return _PASSWORD.sub("***", text) if "@" in text else text
 
 
 class ActfirstError(Exception):
-    """Base of every error that the program raises on purpose."""
+    """Base of every error that the program raises on purpose. No message shows a password of an address."""
+
+    def __str__(self) -> str:
+        return without_passwords(super().__str__())
 
 
 class ConfigError(ActfirstError):

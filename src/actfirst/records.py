@@ -2,8 +2,9 @@
 
     Task -> Observation, Pair -> TurnContext -> Completion -> Response -> Turn -> Episode -> TurnSample
 
-Nothing here computes. Token ids that an engine returned are what the teacher scores and the learner trains
-on: no record is ever re-tokenised.
+Nothing here computes, except that what an environment says goes through the text gate (`reading.clean`) when its
+record is made: no environment can say what no tokenizer or file takes. Token ids that an engine returned are what the
+teacher scores and the learner trains on: no record is ever re-tokenised.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from actfirst.reading import clean
 
 
 class Mode(StrEnum):
@@ -75,6 +78,13 @@ class Observation:
     score: float = 0.0
     state: str = ""
 
+    def __post_init__(self) -> None:
+        said = "".join((self.text, *self.admissible, *self.templates, *self.objects))
+        if clean(said) is not said:
+            object.__setattr__(self, "text", clean(self.text))
+            for name in ("admissible", "templates", "objects"):
+                object.__setattr__(self, name, tuple(map(clean, getattr(self, name))))
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -92,6 +102,9 @@ class TurnContext:
     history: tuple[Pair, ...]
     observation: Observation
     turn: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "instruction", clean(self.instruction))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from actfirst.config.load import resolve
 from tests.cli.runner import run
+from tests.support.tiny_run import overrides
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,23 @@ def test_prepare_says_which_stages_would_run(capsys: pytest.CaptureFixture[str])
         "candidates",
         "references",
     ]
+
+
+def test_prepare_says_why_a_stage_is_made_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    small = overrides(
+        tmp_path,
+        'prepare.stages=["candidates", "references"]',
+        "prepare.rollouts=1",
+        "prepare.tasks=1",
+        "environment.turn_limit=1",
+        "references.source=expert",
+    )
+    assert run(capsys, "prepare", "pocket", *small, "--out", str(out)).code == 0
+    (out / "candidates.jsonl").unlink()
+    shown = run(capsys, "prepare", "pocket", *small, "--out", str(out))
+    assert "candidates: made again, because its result is gone\n" in shown.err
+    assert (
+        "references: made again, because candidates is made again; "
+        "the old result is kept as references.jsonl.outdated-1"
+    ) in shown.err

@@ -238,3 +238,11 @@ def test_teachers_are_trained_with_the_constants_of_gigpos_authors(
     )
     assert (gigpo.normalisation, gigpo.over) == (normalisation, "steps")
     assert config.models.teacher == (config.models.student if kl else "")  # the anchor is where training starts
+
+
+@pytest.mark.parametrize("name", [*TURN_LIMITS, *(f"teacher-{bench}-gigpo" for bench in TURN_LIMITS)])
+def test_prompt_details_every_preset_states_that_its_prompts_are_the_papers(name: str) -> None:
+    """Appendix "Prompt Details"; growing prompts are ours."""
+    import tomllib
+
+    assert tomllib.loads(recipe_text(f"paper/{name}"))["environment"]["prompts"] == "paper"

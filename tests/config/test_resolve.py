@@ -57,6 +57,9 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "pocket-gigpo",
         "pocket-prepare",
         "alfworld-small",
+        "alfworld-mini",
+        "alfworld-mini-student",
+        "alfworld-mini-teacher",
         "webshop-sample",
         "scienceworld-small",
     }

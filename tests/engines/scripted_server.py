@@ -5,10 +5,13 @@ Its model is a table: the log-probs of the next token depend on the last one onl
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -139,6 +142,23 @@ class ScriptedServer:
                 to.close_connection = True
             case "no json":
                 _send(to, 200, b"<html>a proxy says hello</html>")
+            case "deep":
+                _send(to, 200, b'{"choices":' + b"[" * 100_000)
+            case "bomb":
+                _send(
+                    to,
+                    200,
+                    gzip.compress(b'{"choices": [' + b" " * 30_000_000, 1),
+                    {"Content-Encoding": "gzip"},
+                )
+            case "no gzip":
+                _send(to, 200, b"no gzip", {"Content-Encoding": "gzip"})
+            case "unasked encoding":
+                _send(to, 200, b"?", {"Content-Encoding": "br"})
+            case "redirect":
+                _send(to, 307, b"", {"Location": f"{self.url}/elsewhere"})
+            case "echo the key":
+                _send(to, 500, {"error": {"message": f"no such key: {to.headers.get('Authorization')}"}})
             case "huge":
                 _send(to, 200, b"[" + b" " * 300_000)
             case "refuse":
@@ -183,14 +203,21 @@ MALFORMED: dict[str, dict[str, object]] = {
     "another token": {"prompt_logprobs": [None, {"9999": {"logprob": -1.0}}, {"9999": {"logprob": -1.0}}]},
     "no numbers": {"prompt_logprobs": [None, {"4": {"logprob": None}}, {"5": {"logprob": "low"}}]},
     "no choice": {"index": 1},
+    "above 0": {"prompt_logprobs": [None, {"4": {"logprob": -1.0}}, {"5": {"logprob": 50.0}}]},
+    "below everything": {"prompt_logprobs": [None, {"4": {"logprob": -(10**400)}}, {"5": {"logprob": -1.0}}]},
+    "far below": {"prompt_logprobs": [None, {"4": {"logprob": -1e300}}, {"5": {"logprob": -1.0}}]},
+    "infinite": {"prompt_logprobs": [None, {"4": {"logprob": -math.inf}}, {"5": {"logprob": -1.0}}]},
+    "no number": {"prompt_logprobs": [None, {"4": {"logprob": math.nan}}, {"5": {"logprob": True}}]},
 }
 
 
-def _send(to: BaseHTTPRequestHandler, status: int, answer: object) -> None:
+def _send(to: BaseHTTPRequestHandler, status: int, answer: object, more: Mapping[str, str] = {}) -> None:
     content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
     to.send_response(status)
     to.send_header("Content-Type", "application/json")
     to.send_header("Content-Length", str(len(content)))
+    for name, value in more.items():
+        to.send_header(name, value)
     to.end_headers()
     try:
         to.wfile.write(content)

@@ -13,10 +13,12 @@ from actfirst.config.sections import ServerSection
 from actfirst.engines.base import Sampling
 from actfirst.engines.remote import RemoteEngine, client
 from actfirst.engines.remote.replicas import Replicas
+from actfirst.engines.remote.wire import Malformed, PromptLogprobs, read_completion
 from actfirst.errors import EngineError, TeacherError
 from actfirst.records import StopReason
 from tests.engines.scripted_server import MALFORMED, MODEL, Script, ScriptedServer
 
+UNTRUSTED = ("deep", "bomb", "no gzip", "unasked encoding", "redirect", "echo the key")
 Open = Callable[..., RemoteEngine]
 Serve = Callable[..., ScriptedServer]
 
@@ -106,7 +108,9 @@ class TestScores:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("failure", ["500", "503", "429", "drop", "no json", "huge", *MALFORMED])
+    @pytest.mark.parametrize(
+        "failure", ["500", "503", "429", "drop", "no json", "huge", *UNTRUSTED, *MALFORMED]
+    )
     async def test_what_may_pass_is_tried_again(
         self, serve: Serve, remote: Open, failure: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -127,6 +131,47 @@ class TestFailures:
         with pytest.raises(EngineError, match=rf"{server.url}.* in 3 attempts; the last one: .*--resume"):
             await engine.score([3], [4])
         assert server.completions == 3
+
+    @pytest.mark.parametrize(
+        ("failure", "cause"),
+        [
+            ("above 0", r"'50\.0' where a log-prob was expected"),
+            ("below everything", "too large"),
+            ("infinite", "Infinity is no number"),
+            ("deep", "nested deeper than 64"),
+            ("bomb", "unpacks to more than"),
+            ("redirect", "redirects are not followed"),
+        ],
+    )
+    async def test_an_answer_that_is_not_to_be_trusted_is_never_used(
+        self, serve: Serve, remote: Open, failure: str, cause: str
+    ) -> None:
+        server = serve()
+        engine = await ready(remote([server], retries=1), server)
+        server.script.always = failure
+        with pytest.raises(EngineError, match=rf"in 2 attempts; the last one: .*{cause}"):
+            await engine.score([3], [4, 5])
+
+    async def test_log_probs_that_rounding_lifts_above_0_are_0(self) -> None:
+        answer = {"choices": [{"prompt_logprobs": [None, {"4": {"logprob": 1e-6}}]}]}
+        assert PromptLogprobs().read(answer, [3, 4]).logprobs == (0.0,)
+
+    @pytest.mark.parametrize("ids", [[1.5], [-1], [True], ["7"], [2**40], [1, 2, 3]])
+    def test_a_completion_of_other_things_than_tokens_is_refused(self, ids: list[object]) -> None:
+        choice = {"token_ids": ids, "logprobs": {"token_logprobs": [-1.0] * len(ids)}}
+        with pytest.raises(Malformed):
+            read_completion({"choices": [choice]}, most=2)
+
+    async def test_a_key_that_a_server_sends_back_is_not_shown(
+        self, serve: Serve, remote: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("THE_KEY", "open sesame")
+        server = serve(key="open sesame")
+        engine = await ready(remote([server], key="THE_KEY", retries=0), server)
+        server.script.always = "echo the key"
+        with pytest.raises(EngineError, match="no such key: Bearer <the key>") as told:
+            await engine.score([3], [4])
+        assert "sesame" not in str(told.value)
 
     async def test_a_server_that_is_not_there_is_one_clear_error(self, remote: Open) -> None:
         with ScriptedServer() as gone:

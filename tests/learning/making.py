@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,36 @@ def make_samples(count: int, *, seed: int = 0, weight: float = 1.0) -> list[Turn
             )
         )
     return samples
+
+
+def make_episodes(tasks: int, turns: int, *, seed: int = 0) -> list[TurnSample]:
+    """Samples whose prompts grow: each turn's prompt begins with most of the one before. Two responses to every second
+    prompt begin alike, and one sample occurs twice."""
+    rng = random.Random(seed)
+    pool = iter(make_samples(2 * tasks * turns + 1, seed=seed + 1))
+
+    def tokens(count: int) -> tuple[int, ...]:
+        return tuple(rng.randrange(VOCABULARY) for _ in range(count))
+
+    samples = []
+    for task in range(tasks):
+        history = tokens(8)
+        for turn in range(1, turns + 1):
+            history += tokens(rng.randint(3, 7))
+            made = replace(
+                next(pool),
+                episode_id=f"episode-{task}",
+                turn=turn,
+                prompt_ids=history + tokens(rng.randint(1, 9)),
+            )
+            samples.append(made)
+            if turn % 2:
+                other = next(pool)
+                begin, ids = len(other.token_ids) // 2, made.token_ids * 6
+                samples.append(
+                    replace(other, prompt_ids=made.prompt_ids, token_ids=ids[:begin] + other.token_ids[begin:])
+                )
+    return [*samples, replace(samples[0], id=next(pool).id)]
 
 
 def plain_model(folder: Path) -> Any:

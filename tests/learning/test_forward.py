@@ -12,12 +12,17 @@ from actfirst.errors import CheckpointError
 from actfirst.learning.forward import check_architecture, logprobs, supervised_states
 from actfirst.learning.loss import LossConfig
 from actfirst.learning.packing import lay_out
-from tests.learning.making import make_samples, plain_logprobs, plain_model
+from actfirst.records import TurnSample
+from tests.learning.making import make_episodes, make_samples, plain_logprobs, plain_model
 
 
-def test_logprobs_and_gradients_are_those_of_a_plain_full_logits_forward(checkpoint: Path) -> None:
-    model, samples = plain_model(checkpoint), make_samples(7)
-    layout = lay_out(samples, 7, LossConfig())
+@pytest.mark.parametrize("samples", [make_samples(7), make_episodes(2, 5)], ids=["mixed", "trees"])
+def test_logprobs_and_gradients_are_those_of_a_plain_full_logits_forward(
+    checkpoint: Path, samples: list[TurnSample]
+) -> None:
+    """Each sequence computed alone and whole; in a tree of prefixes every token is computed once."""
+    model = plain_model(checkpoint)
+    layout = lay_out(samples, len(samples), LossConfig())
     ours = logprobs(model, supervised_states(model, layout), layout.target_N)
     torch.manual_seed(0)
     factors = torch.rand(len(ours))

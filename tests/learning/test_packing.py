@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.learning.loss import LossConfig
-from actfirst.learning.packing import lay_out, micro_batches
+from actfirst.learning.packing import input_length, lay_out, micro_batches
 from actfirst.records import TurnSample
-from tests.learning.making import make_samples
+from tests.learning.making import make_episodes, make_samples
 
 LOSS = LossConfig()
 
@@ -58,16 +59,29 @@ def test_only_supervised_tokens_count_in_the_normaliser() -> None:
 
 def test_short_and_long_sequences_do_not_pad_each_other() -> None:
     lengths = (100, 99, 90, 30, 29, 5)
-    samples = [sample(tuple(range(n)), (1,)) for n in lengths]
+    samples = [sample((n, *range(n - 1)), (1,)) for n in lengths]
     layout = lay_out(samples, len(samples), LOSS)
     assert layout.groups == ((3, 100), (2, 30), (1, 5))
 
 
+def test_queries_begin_where_a_sequence_leaves_what_it_shares() -> None:
+    """Two turns of one episode: the second asks for its own end alone, and sees everything before it."""
+    first, second = sample(tuple(range(80)), (1, 1)), sample((*range(70), 95, 96, 97), (2, 2))
+    layout = lay_out([first, second], 2, LOSS)
+    assert layout.groups == ((1, 81), (1, 74))
+    assert layout.rows.starts == (0, 70)
+    assert layout.supervised.starts == (79, 72)
+    assert len(layout.token_U) == len(layout.rows.item_Q) == 81 + 4
+    assert len(layout.row_P) == 81 + 74
+
+
 @settings(deadline=None, max_examples=40)
-@given(st.integers(1, 12), st.integers(0, 50))
-def test_every_place_shows_the_token_that_its_sequence_has_there(count: int, seed: int) -> None:
-    samples = make_samples(count, seed=seed)
-    layout = lay_out(samples, count, LOSS)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 50), st.booleans())
+def test_every_place_shows_the_token_that_its_sequence_has_there(
+    tasks: int, turns: int, seed: int, grows: bool
+) -> None:
+    samples = make_episodes(tasks, turns, seed=seed) if grows else make_samples(tasks * turns, seed=seed)
+    layout = lay_out(samples, len(samples), LOSS)
     sequences = {s.prompt_ids + s.token_ids for s in samples}
     start, seen = 0, 0
     for rows, length in layout.groups:
@@ -78,7 +92,43 @@ def test_every_place_shows_the_token_that_its_sequence_has_there(count: int, see
             real = next(n for n in range(length, 0, -1) if positions[:n] == list(range(n)))
             assert any(ids[:real] == tokens[:real] for ids in sequences)
             start, seen = start + length, seen + 1
-    assert seen == count
-    # One place of every row is that row's, and the row asked for a target is the one at its place.
-    assert layout.row_P[layout.place_U].tolist() == list(range(len(layout.token_U)))
-    assert layout.row_P[layout.place_N].tolist() == layout.row_N.tolist()
+    assert seen == len(samples)
+    # Every row asks once, every supervised token asks, and what is asked for is what stands at its place.
+    for queries, count in ((layout.rows, len(layout.token_U)), (layout.supervised, len(layout.row_N))):
+        assert queries.item_Q[queries.place].tolist() == list(range(count))
+        asked = [(length - first) * rows for (rows, length), first in zip(layout.groups, queries.starts)]
+        assert sum(asked) == len(queries.item_Q)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 50))
+def test_a_query_stands_at_its_own_position_of_a_sequence_that_holds_it(
+    tasks: int, turns: int, seed: int
+) -> None:
+    layout = lay_out(make_episodes(tasks, turns, seed=seed), 1, LOSS)
+    for queries, rows in ((layout.rows, torch.arange(len(layout.token_U))), (layout.supervised, layout.row_N)):
+        keys, asked, at = 0, 0, {}
+        for (count, length), first in zip(layout.groups, queries.starts):
+            for _ in range(count):
+                for position in range(first, length):
+                    at[asked] = (int(layout.row_P[keys + position]), position)
+                    asked += 1
+                keys += length
+        for place, row in zip(queries.place.tolist(), rows.tolist()):
+            assert at[place] == (row, int(layout.position_U[row]))
+
+
+def test_samples_that_begin_alike_share_a_micro_batch() -> None:
+    """Far fewer tokens are computed than by falling length in as many micro-batches."""
+    samples = make_episodes(8, 6, seed=3)
+    batches = micro_batches(samples, sum(map(input_length, samples)) // 8)
+    by_length = sorted(samples, key=input_length, reverse=True)
+    size = -(-len(by_length) // len(batches))
+    mixed = [by_length[first : first + size] for first in range(0, len(by_length), size)]
+
+    def computed(parts: list[list[TurnSample]]) -> int:
+        return sum(len(lay_out(part, len(samples), LOSS).token_U) for part in parts)
+
+    assert 3 * computed(batches) < 2 * computed(mixed)
+    episodes = [{s.prompt_ids[:8] for s in batch} for batch in batches]
+    assert sum(map(len, episodes)) <= 8 + len(batches) - 1

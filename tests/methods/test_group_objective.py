@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import count
+from math import isfinite
 
 import pytest
 
@@ -16,7 +18,8 @@ from actfirst.config.method_sections import (
     OpdRewardSection,
     ReinforceSection,
 )
-from actfirst.errors import ConfigError, RolloutError
+from actfirst.environments.base import World
+from actfirst.errors import ConfigError, EnvironmentFailure, RolloutError
 from actfirst.methods.acting import ThinkThenAct, TrainingPoint
 from actfirst.methods.group_objective import ALONE, EQUAL, LEFT, NO_SIGNAL, GroupRelative
 from actfirst.methods.group_relative import GroupSettings
@@ -35,6 +38,7 @@ from actfirst.records import (
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import bench, corridor_tasks, perfect
 from tests.support.scripted import Request
+from tests.support.toy_world import CorridorEnvironment, CorridorWorld
 
 GRPO = METHODS["grpo"].objective
 
@@ -142,6 +146,9 @@ class TestLeavingAGroup:
         failed = episode(1, "0", False, error="EnvironmentFailure: it died")
         assert values(GRPO, [episode(0, "0", True), failed]) == [ALONE, LEFT]
 
+    def test_an_episode_that_was_over_at_once_is_nobody_to_compare_with(self) -> None:
+        assert values(METHODS["gigpo"].objective, [episode(0, "0", True), episode(1, "", True)]) == [ALONE]
+
     @pytest.mark.parametrize("method", ["gigpo", "grpo", "reinforce"])
     def test_a_batch_of_equal_rewards_gives_counted_reasons_and_never_a_nan(self, method: str) -> None:
         lost = [episode(place, "012", False) for place in range(4)]
@@ -198,15 +205,24 @@ class TestConfiguration:
                 resolve("pocket", [*rewards, asks])
 
 
-def collect(method: str = "gigpo", *, anchored: bool = False, shuffled: bool = False) -> RolloutBatch:
+def collect(
+    method: str = "gigpo",
+    *,
+    anchored: bool = False,
+    shuffled: bool = False,
+    world: World | None = None,
+    objective: Objective | None = None,
+) -> RolloutBatch:
     """Two corridors, each played by four agents: those whose seed is odd go the wrong way at first."""
 
     def sometimes(request: Request) -> str:
         odd = (request.sampling.seed or 0) % 2
         return "<think>\n\n</think>\n\n<action>wait</action>" if odd else perfect(request)
 
-    made = bench(method, sometimes)
+    made = bench(method, sometimes, world=world)
     collector = replace(made.collector, anchored=anchored, shuffled=shuffled)
+    if objective is not None:
+        collector = replace(collector, method=replace(collector.method, objective=objective))
     tasks = [task for task in corridor_tasks(2) for _ in range(4)]
     return asyncio.run(collector.collect(0, tasks, TrainingPoint()))
 
@@ -236,3 +252,91 @@ class TestRollouts:
         plain, one, other = collect(), collect(shuffled=True), collect(shuffled=True)
         assert one.samples == other.samples != plain.samples
         assert sorted(s.id for s in one.samples) == sorted(s.id for s in plain.samples)
+
+
+@dataclass(frozen=True)
+class Broken(CorridorWorld):
+    """The environments of this world that were opened first fail at their second step, and later ones do not."""
+
+    failures: int = 0
+    opened: list[CorridorEnvironment] = field(default_factory=list)
+
+    def open(self) -> CorridorEnvironment:
+        number, environment = len(self.opened), CorridorEnvironment()
+        step, steps = environment.step, count(1)
+
+        def failing(action: str) -> Observation:
+            if number < self.failures and next(steps) == 2:
+                raise EnvironmentFailure("it died")
+            return step(action)
+
+        environment.step = failing  # type: ignore[method-assign]
+        self.opened.append(environment)
+        return environment
+
+
+class NoScores(CorridorWorld):
+    """Says whether a task succeeded, and no more."""
+
+    def open(self) -> CorridorEnvironment:
+        environment = CorridorEnvironment()
+        step = environment.step
+        environment.step = lambda action: replace(step(action), score=0.0)  # type: ignore[method-assign]
+        return environment
+
+
+def assert_accounted(batch: RolloutBatch) -> None:
+    """Every response is a sample with finite numbers, or a counted reason."""
+    assert batch.stats.full_responses == len(batch.samples) + sum(batch.discarded.values())
+    assert all(isfinite(value) for sample in batch.samples for value in sample.advantages)
+
+
+class TestWhatGoesWrong:
+    """In whole rollout batches: a clear error or a counted reason, and never a number that is not finite."""
+
+    @pytest.mark.parametrize("failures", [1, 2, 7, 8])
+    def test_episodes_whose_environment_failed_leave_their_groups(self, failures: int) -> None:
+        batch = collect(world=Broken(failures=failures))
+        assert_accounted(batch)
+        failed = {one.id for one in batch.episodes if one.error}
+        assert len(failed) == failures
+        assert batch.discarded[LEFT] == 2 * failures  # the response whose action failed, and the one before it
+        assert failed.isdisjoint(sample.episode_id for sample in batch.samples)
+        left = [one for one in batch.episodes if not one.error]
+        members = Counter(one.task.id for one in left)
+        alone = {one.id for one in left if members[one.task.id] == 1}
+        assert batch.discarded.get(ALONE, 0) == sum(len(one.turns) for one in left if one.id in alone)
+        assert alone.isdisjoint(sample.episode_id for sample in batch.samples)
+
+    def test_the_members_that_are_left_are_compared_as_if_the_failed_one_had_never_been(self) -> None:
+        batch = collect(world=Broken(failures=1))
+        left = [one for one in batch.episodes if not one.error]
+        expected = METHODS["gigpo"].objective.advantages(responses(left), left)
+        found = {sample.id: sample.advantages[0] for sample in batch.samples}
+        assert [found[f"{left[one.episode].id}-t{one.turn:03d}"] for one in responses(left)] == pytest.approx(
+            [value[0] for value in expected if not isinstance(value, str)]
+        )
+
+    def test_scores_of_an_environment_without_scores_are_refused_by_name(self) -> None:
+        objective = method_of("gigpo", MethodsSection(gigpo=GigpoSection(reward="score"))).objective
+        with pytest.raises(RolloutError, match='gives no scores; set the method\'s reward = "success"'):
+            collect(world=NoScores(), objective=objective)
+
+    def test_a_reward_that_always_raises_gives_no_samples_and_says_which_error(self) -> None:
+        def reward(one: Episode) -> float:
+            raise ValueError(one.id)
+
+        batch = collect(objective=GroupRelative(reward=reward))
+        assert_accounted(batch)
+        assert batch.samples == ()
+        assert set(batch.discarded) == {"left its group: the reward failed (ValueError)"}
+
+    @pytest.mark.parametrize("method", ["gigpo", "grpo", "reinforce"])
+    def test_equal_rewards_give_no_samples(self, method: str) -> None:
+        objective = METHODS[method].objective
+        assert isinstance(objective, GroupRelative)
+        batch = collect(objective=replace(objective, reward=lambda one: 0.1))
+        assert_accounted(batch)
+        assert (batch.samples == ()) is (
+            method != "gigpo"
+        )  # equal rewards after different turns: returns differ

@@ -13,11 +13,12 @@ from transformers import AutoTokenizer
 from actfirst.models.folder import find_model
 from actfirst.policy.foreign_text import MARK, ControlTokens
 from actfirst.policy.history import fit
+from actfirst.policy.render import TemplateSet
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, TurnContext
 from tests.policy.contexts import REFERENCE, contexts, texts
 from tests.policy.tokenizers import BYTE_LEVEL, tokenizer
-from tests.support.kinds import TEMPLATE_SETS
+from tests.support.kinds import GROWING_SETS, TEMPLATE_SETS
 
 FAMILIES = st.sampled_from(BYTE_LEVEL)
 
@@ -30,18 +31,18 @@ def encoder(family: str) -> PromptEncoder:
 @settings(max_examples=150, deadline=None)
 @given(
     family=FAMILIES,
-    name=st.sampled_from(sorted(TEMPLATE_SETS)),
+    templates=st.sampled_from([*TEMPLATE_SETS.values(), *GROWING_SETS.values()]),
     mode=st.sampled_from(list(Mode)),
     context=contexts(),
 )
 def test_values_add_no_think_token_and_the_text_survives(
-    family: str, name: str, mode: Mode, context: TurnContext
+    family: str, templates: TemplateSet, mode: Mode, context: TurnContext
 ) -> None:
     reference = REFERENCE if mode is Mode.INVERSE_DYNAMICS else None
-    prompt = fit(encoder(family), TEMPLATE_SETS[name], mode, context, 10**9, reference)
+    prompt = fit(encoder(family), templates, mode, context, 10**9, reference)
     empty = fit(
         encoder(family),
-        TEMPLATE_SETS[name],
+        templates,
         mode,
         TurnContext("", (), Observation("", ()), 1),
         10**9,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,12 @@ from actfirst.policy.parsing import Reached, extract_action, reached_by
 from actfirst.policy.render import render
 from actfirst.policy.thinking_budget import ThinkingBudget, early_stop, think_then_act
 from actfirst.policy.tokens import PromptEncoder
-from actfirst.records import Mode
+from actfirst.records import Mode, Pair
 from tests.policy.contexts import CONTEXTS
+from tests.policy.test_growing import episode, prompt, shared, signed
 from tests.real_model import downloads
 from tests.real_model.conftest import fetched
-from tests.support.kinds import TEMPLATE_SETS
+from tests.support.kinds import GROWING_SETS, TEMPLATE_SETS
 from tests.support.scripted import Request, ScriptedEngine
 
 pytestmark = pytest.mark.slow
@@ -33,6 +35,16 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 class TestPrompts:
+    @pytest.mark.parametrize("name", sorted(GROWING_SETS))
+    def test_a_growing_prompt_begins_with_the_prompt_of_the_turn_before(
+        self, qwen3: PromptEncoder, name: str
+    ) -> None:
+        turns = list(episode([Pair("<think>It's\n\n12 cups (3)", f"take cup {n}") for n in range(20)]))
+        for now, then in pairwise(turns):
+            prompts = [prompt(qwen3, name, mode, turn).ids for turn in (now, then) for mode in Mode]
+            same = qwen3.decode(prompts[0][: shared(*prompts)])
+            assert same.rstrip(".'").endswith(signed(now.turn))
+
     def test_thinking_is_left_to_the_model(self, qwen3: PromptEncoder) -> None:
         ids = qwen3.encode("Where is the cup?")
         assert qwen3.decode(ids) == "<|im_start|>user\nWhere is the cup?<|im_end|>\n<|im_start|>assistant\n"

@@ -8,3 +8,4 @@ from actfirst.policy.render import read_templates
 _BENCHMARKS = {name: kind for name, kind in built_in_kinds().items() if name != "pocket"}
 RULES = {name: kind.rules for name, kind in _BENCHMARKS.items()}
 TEMPLATE_SETS = {name: read_templates(kind.prompts) for name, kind in _BENCHMARKS.items()}
+GROWING_SETS = {name: read_templates(kind.prompts, "growing") for name, kind in _BENCHMARKS.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -9,36 +11,19 @@ import pytest
 
 from actfirst.errors import RolloutError
 from actfirst.methods import table
-from actfirst.methods.acting import ThinkThenAct
 from actfirst.methods.group_objective import NO_SIGNAL, GroupRelative
-from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from actfirst.training.open import train
+from tests.support.even_tokens import EVEN, GROUPS, NAME, even_share
 from tests.support.tiny_run import tiny_config
 
-GROUPS = (
-    "rollout.group_size=3",
-    "rollout.tasks_per_batch=2",
-    "rollout.method=by-length",
-    "learner.batch_size=4",
-    "learner.whole_batches=true",
-    "learner.aggregation=token-mean",
-    "run.updates=3",
-)
-
-
-def spoken(episode: Episode) -> float:
-    """Random models never succeed: the reward is how much they say."""
-    return sum(len(turn.response.token_ids) for turn in episode.turns if turn.response) / 100.0
-
-
-LONGER = Method("Longer", ThinkThenAct(), ResponseTiming.INLINE, objective=GroupRelative(reward=spoken))
+SMALL = ("environment.turn_limit=2", "rollout.generation.response_limit=24")
 
 
 @pytest.fixture(autouse=True)
-def _by_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(table._REGISTERED, "by-length", LONGER)
+def _even_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table._REGISTERED, NAME, EVEN)
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +52,44 @@ def test_an_update_takes_all_responses_of_whole_groups_of_one_version(models: Pa
     assert len(episodes) == 18
 
 
-def test_a_resumed_run_ends_as_an_uninterrupted_one(models: Path, tmp_path: Path) -> None:
-    settings = (*GROUPS, "learner.kl_weight=0.1", "checkpoint.every=1")
-    train(tiny_config(models, *settings), tmp_path / "whole")
-    train(tiny_config(models, *settings, "run.updates=1"), tmp_path / "parts")
-    train(tiny_config(models, *settings), tmp_path / "parts", resume=True)
-    whole, parts = lines(tmp_path / "whole", "update"), lines(tmp_path / "parts", "update")
-    for key in ("sample_ids", "ledger"):
-        assert [line[key] for line in whole] == [line[key] for line in parts]
-    # Which scores are computed together is a matter of timing, and they round differently.
-    for key in ("loss", "grad_norm"):
-        assert [line[key] for line in whole] == pytest.approx([line[key] for line in parts], rel=1e-3)
-    assert all(line["extra"]["anchor_kl"] >= 0.0 for line in whole)
+def test_what_cannot_be_compared_is_counted_and_no_step_is_made_for_it(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reward that raises for one member of the first batch, is equal in the second, and tells in all others."""
+
+    def reward(episode: Episode) -> float:
+        if episode.id == "b00000-001":
+            raise KeyError("no such episode")
+        return 0.0 if episode.batch == 1 else even_share(episode)
+
+    monkeypatch.setitem(table._REGISTERED, NAME, replace(EVEN, objective=GroupRelative(reward=reward)))
+    train(tiny_config(models, *GROUPS, *SMALL, "run.updates=2"), tmp_path / "run")
+    first, second = lines(tmp_path / "run", "update")
+    assert {sample[:6] for sample in second["sample_ids"]} == {"b00002"}
+    assert "b00000-001" not in {sample.rpartition("-t")[0] for sample in first["sample_ids"]}
+    failed = "left its group: the reward failed (KeyError)"
+    assert second["ledger"]["discarded"] == {failed: 2, NO_SIGNAL: 12, "stale": 0}
+    assert second["ledger"]["trained"] == len(first["sample_ids"]) + len(second["sample_ids"]) == 22
+    for line in (first, second):
+        assert line["extra"]["optimizer_steps"] == 3  # of 10 and 12 samples, 4 at a time
+        assert all(isfinite(line[key]) for key in ("loss", "grad_norm", "advantage"))
+
+
+def test_a_reward_that_always_raises_ends_the_run_with_its_error(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reward(episode: Episode) -> float:
+        raise KeyError("no such score")
+
+    monkeypatch.setitem(table._REGISTERED, NAME, replace(EVEN, objective=GroupRelative(reward=reward)))
+    with pytest.raises(RolloutError, match=r"gave nothing to train on.*the reward failed \(KeyError\)"):
+        train(tiny_config(models, *GROUPS, *SMALL), tmp_path / "run")
+    assert lines(tmp_path / "run", "update") == []
 
 
 def test_batches_without_any_signal_end_the_run_with_their_reason(models: Path, tmp_path: Path) -> None:
     """Random models never succeed, so all rewards are 0, and three batches in a row teach nothing."""
-    config = tiny_config(models, *GROUPS, "rollout.method=grpo", "methods.grpo.invalid_penalty=0.0")
+    config = tiny_config(models, *GROUPS, *SMALL, "rollout.method=grpo", "methods.grpo.invalid_penalty=0.0")
     with pytest.raises(RolloutError, match=f"3 rollout batches in a row gave nothing.*{NO_SIGNAL}"):
         train(config, tmp_path / "run")
     assert lines(tmp_path / "run", "update") == []

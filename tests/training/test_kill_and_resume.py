@@ -1,26 +1,19 @@
-"""Killed with SIGKILL anywhere, a run resumes: same task order, nothing trained twice, nothing lost.
-
-What a kill leaves behind changes only when the run touches a file, so runs are killed by count and not by the clock:
-right before their n-th call of an operation on files, which is the same moment on a busy machine and on an idle one.
-"""
+"""Killed with SIGKILL anywhere, a run resumes: same task order, nothing trained twice, nothing lost."""
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actfirst.lab.torture.troubles import Kill
 from actfirst.runs.run_folder import read_episodes, read_metrics
+from tests.support.killing import KILLED, Kill, Trouble, train
 from tests.support.tiny_run import overrides
 
 UPDATES = 4
@@ -30,12 +23,6 @@ SMALL = (
     "learner.batch_size=3",
     "environment.turn_limit=3",
     "rollout.generation.response_limit=24",
-)
-
-# Every run is a process of its own, forked from one that has imported everything.
-processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(
-    ["actfirst.training.open", "actfirst.training.local", "actfirst.engines.embedded", "transformers"]
 )
 
 
@@ -51,28 +38,12 @@ class FullDisk:
         sys.stderr = self.said.open("w", buffering=1)
 
 
-def train(arguments: Sequence[str], trouble: Callable[[], None] | None) -> None:
-    from actfirst.cli.main import main
-
-    if trouble is not None:
-        trouble()
-    main(["train", *arguments])
+def begin(run: Path, models: Path, *more: str, trouble: Trouble | None = None) -> int | None:
+    return train(["pocket", *overrides(models, *SMALL, *more), "--run", str(run)], *filter(None, [trouble]))
 
 
-def run_to_its_end(arguments: Sequence[str], trouble: Callable[[], None] | None) -> int | None:
-    """The exit code of one process."""
-    process: BaseProcess = processes.Process(target=train, args=(arguments, trouble), daemon=True)
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-def begin(run: Path, models: Path, *more: str, trouble: Callable[[], None] | None = None) -> int | None:
-    return run_to_its_end(["pocket", *overrides(models, *SMALL, *more), "--run", str(run)], trouble)
-
-
-def resume(run: Path, trouble: Callable[[], None] | None = None) -> int | None:
-    return run_to_its_end(["--run", str(run), "--resume"], trouble)
+def resume(run: Path, *troubles: Trouble) -> int | None:
+    return train(["--run", str(run), "--resume"], *troubles)
 
 
 def metrics(run: Path, kind: str) -> list[dict[str, Any]]:
@@ -112,9 +83,9 @@ def test_a_killed_run_ends_like_an_uninterrupted_one(
 ) -> None:
     run = tmp_path / "run"
     first, *more = kills
-    assert begin(run, models, trouble=first) == -signal.SIGKILL
+    assert begin(run, models, trouble=first) == KILLED
     for kill in more:
-        assert resume(run, kill) == -signal.SIGKILL
+        assert resume(run, kill) == KILLED
     assert resume(run) == 0
 
     updates = metrics(run, "update")
@@ -133,7 +104,7 @@ def test_nothing_is_lost_or_trained_twice_when_rollouts_overlap_with_updates(
     kill: Kill, models: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    assert begin(run, models, "rollout.overlap=true", trouble=kill) == -signal.SIGKILL
+    assert begin(run, models, "rollout.overlap=true", trouble=kill) == KILLED
     assert resume(run) == 0
     updates = metrics(run, "update")
     assert [line["update"] for line in updates] == list(range(1, UPDATES + 1))

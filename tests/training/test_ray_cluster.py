@@ -17,10 +17,15 @@ pytest.importorskip("ray")
 import ray
 from ray.cluster_utils import Cluster
 
+from actfirst.methods import table
+from actfirst.runs.lines import SftLine
+from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_metrics
 from actfirst.training.open import OpenedRun, open_training
 from actfirst.training.open import train as train_locally
+from actfirst.training.sft import SftWatcher, fine_tune
 from actfirst.training.watch import Watcher
+from tests.support.even_tokens import EVEN, GROUPS, NAME
 from tests.support.tiny_run import tiny_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -100,6 +105,76 @@ def test_a_run_on_ray_is_the_run_of_one_process(two_nodes: Cluster, models: Path
     for ours, theirs in zip(on_ray, here, strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
         assert ours["reverse_kl"] == pytest.approx(theirs["reverse_kl"], rel=1e-3)
+
+
+def test_gigpo_on_two_engines_and_two_ranks_is_the_run_of_one_process(
+    two_nodes: Cluster, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole groups in the same order, several optimiser steps per update, and the KL to an anchor."""
+    monkeypatch.setitem(table._REGISTERED, NAME, EVEN)
+    settings = (*GROUPS, "rollout.overlap=false", "learner.kl_weight=0.1", "environment.turn_limit=3")
+    several = ("runtime.rollout_engines=2", "runtime.learners=2")
+    train(models, tmp_path / "ray", *settings, *several)
+    train_locally(tiny_config(models, *SETTINGS, *settings, "runtime.kind=local"), tmp_path / "local")
+    on_ray, here = (
+        [line for line in read_metrics(tmp_path / name) if line["type"] == "update"]
+        for name in ("ray", "local")
+    )
+    assert len(on_ray) == len(here) == 3
+    for ours, theirs in zip(on_ray, here, strict=True):
+        assert ours["sample_ids"] == theirs["sample_ids"]
+        assert ours["ledger"] == theirs["ledger"]
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert ours["extra"]["anchor_kl"] == pytest.approx(theirs["extra"]["anchor_kl"], rel=1e-3)
+        assert ours["extra"]["optimizer_steps"] == theirs["extra"]["optimizer_steps"] > 1
+        assert ours["extra"]["micro_batches"] == 2 * theirs["extra"]["micro_batches"]  # one for each rank
+
+
+def test_fine_tuning_on_two_ranks_is_that_of_one_process(
+    two_nodes: Cluster, models: Path, tmp_path: Path
+) -> None:
+    """Stopped after three steps and resumed, its ranks go on as if nothing had happened."""
+    settings = (
+        'sft.data=[{kind = "demonstrator", tasks = 4, success = false}]',
+        "sft.steps=5",
+        "sft.batch_size=4",
+        "sft.warmup=2",
+        "sft.held_out=0.4",
+        "sft.held_out_every=2",
+        "sft.learning_rate=1e-3",
+        "evaluation.at_end=true",
+    )
+    here, there = (
+        tiny_config(models, *SETTINGS, *settings, *more)
+        for more in (("runtime.kind=local",), ("runtime.learners=2",))
+    )
+    local = fine_tune(here, tmp_path / "local")
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(there, tmp_path / "ray", watcher=StopAfter(3))
+    on_ray = fine_tune(there, tmp_path / "ray", resume=True)
+    ours, theirs = sft_lines(tmp_path / "ray"), sft_lines(tmp_path / "local")
+    assert [line.step for line in ours] == [line.step for line in theirs] == [1, 2, 3, 4, 5]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-3)
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-3)
+        assert (one.held_out or 0.0) == pytest.approx(other.held_out or 0.0, rel=1e-3)
+        assert (one.examples, one.tokens) == (other.examples, other.tokens)
+    assert on_ray.success_rate.after == local.success_rate.after
+    newest = sorted((tmp_path / "ray" / "checkpoints").iterdir())[-1]
+    assert (newest / "training" / "shards").is_dir()
+
+
+class StopAfter(SftWatcher):
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def step(self, line: SftLine) -> None:
+        if line.step == self._step:
+            raise KeyboardInterrupt
+
+
+def sft_lines(run: Path) -> list[SftLine]:
+    return [line for line in open_run(run).lines if isinstance(line, SftLine)]
 
 
 def test_lost_engines_teachers_and_environment_workers_only_delay_a_run(

@@ -106,6 +106,54 @@ def test_the_demonstrator_reasons_and_every_mode_has_its_share(encoder: PromptEn
     assert read_examples(made, encoder) == found  # nothing is left to chance
 
 
+def test_walks_after_the_first_stray_and_still_show_what_the_demonstrator_would_do(
+    encoder: PromptEncoder,
+) -> None:
+    straight = read_examples(config("sft.full=1.0", kind="demonstrator"), encoder)
+    both = read_examples(config(kind="demonstrator", walks=2, stray=0.5, success=False), encoder)
+    one_by_one = {example.name: 0 for example in both.train}
+    assert len(one_by_one) == 2 * len(TASKS)
+    first = [example for example in both.train if ", walk 2" not in example.name]
+    assert first == straight.train
+    strayed = [example for example in both.train if ", walk 2" in example.name]
+    assert len(strayed) > len(first), "a walk that strays takes longer"
+    assert any("Nothing happens." in encoder.decode(example.prompt_ids) for example in strayed)
+    for example in strayed:
+        assert "So I look" not in encoder.decode(example.response_ids), "what was done by chance is not shown"
+
+
+def test_at_unlearned_stages_a_novice_shows_what_to_do(encoder: PromptEncoder) -> None:
+    lacking = {"unlearned": ["place", "treat", "light", "second"], "success": False}
+    expert = read_examples(config(kind="demonstrator"), encoder)
+    novice = read_examples(config(kind="demonstrator", **lacking), encoder)
+    assert [example.prompt_ids for example in novice.train] == [example.prompt_ids for example in expert.train]
+    changed = [
+        (was, now)
+        for was, now in zip(texts(encoder, expert), texts(encoder, novice), strict=True)
+        if was != now
+    ]
+    assert changed
+    assert all("I hold nothing" not in was or "So far one" in was for was, _ in changed), "early turns stay"
+    well = read_examples(config(kind="demonstrator", learned=1.0, **lacking), encoder)
+    assert well.train == expert.train
+    dynamics = config("sft.full=0.0", "sft.inverse_dynamics=1.0", kind="demonstrator", **lacking)
+    early = read_examples(dynamics, encoder)
+    assert 0 < len(early.train) < len(expert.train)
+    assert not any("<action>move" in text for text in texts(encoder, early)), "placing things is a late stage"
+
+
+def test_orders_of_prompts_are_drawn_for_whole_trajectories(encoder: PromptEncoder) -> None:
+    growing = read_examples(config("environment.prompts=growing", kind="demonstrator"), encoder)
+    paper = read_examples(config(kind="demonstrator"), encoder)
+    mixed = read_examples(config('sft.prompts=["paper", "growing"]', kind="demonstrator"), encoder)
+    orders = {example.name: set[str]() for example in mixed.train}
+    for mine, one, other in zip(mixed.train, paper.train, growing.train, strict=True):
+        assert mine.prompt_ids in (one.prompt_ids, other.prompt_ids)
+        orders[mine.name].add("paper" if mine.prompt_ids == one.prompt_ids else "growing")
+    assert set(map(len, orders.values())) == {1}
+    assert set.union(*orders.values()) == {"paper", "growing"}
+
+
 def test_references_get_their_reasons_where_the_demonstrator_would_do_the_same(
     tmp_path: Path, encoder: PromptEncoder
 ) -> None:

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from actfirst.terminal.visible import say
+
 
 def print_error(message: str) -> None:
     """One message, "error: ..." in red where the terminal has colours."""
-    from rich.console import Console
     from rich.text import Text
+
+    from actfirst.terminal.console import Console
 
     # `Text`, because a message may hold square brackets, which are markup to rich
     console = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -19,14 +22,14 @@ def print_error(message: str) -> None:
 
 def print_note(message: str) -> None:
     """A message that is not a result."""
-    print(message, file=sys.stderr)
+    say(message, to=sys.stderr)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A plain table: aligned columns, no frame, so that it reads well in a pipe too."""
     widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
     for row in (columns, *rows):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_records(records: Iterable[Mapping[str, str]]) -> None:

@@ -6,6 +6,8 @@ import resource
 import time
 from dataclasses import dataclass
 
+from actfirst.terminal.visible import say
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:
@@ -30,4 +32,4 @@ class Effort:
 
 
 def print_effort(effort: Effort) -> None:
-    print(f"{effort.processor_seconds:.1f} s of processor time, workers included, in {effort.seconds:.1f} s")
+    say(f"{effort.processor_seconds:.1f} s of processor time, workers included, in {effort.seconds:.1f} s")

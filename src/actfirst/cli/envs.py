@@ -9,6 +9,7 @@ import typer
 
 from actfirst.cli.console import check_result_file, print_note, print_table, write_result
 from actfirst.cli.progress import progress
+from actfirst.terminal.visible import say
 
 app = typer.Typer(help="List environments and compare their engines.", no_args_is_help=True)
 
@@ -77,7 +78,7 @@ def verify(
     )
     with progress("games") as told:
         verdict = comparing.verify(asked, Told(print_note, print, lambda done, of: told(done, of, "")))
-    print(verdict.summary)
+    say(verdict.summary)
     write_result(json_file, verdict.details)
     if not verdict.equal:
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from actfirst.cli.console import check_result_file, print_note, write_result
 from actfirst.cli.progress import progress
 from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -63,11 +64,10 @@ def evaluate(
     actfirst eval runs/pocket-1 --tasks 100 --against pocket:student
     actfirst eval after.json --against before.json
     """
-    from rich.console import Console
-
     from actfirst.config.load import resolve
     from actfirst.lab.stored import EVALUATION, header
     from actfirst.models.folder import recipe_of
+    from actfirst.terminal.console import Console
     from actfirst.terminal.tables import print_evaluation
     from actfirst.training.playing import evaluation_fields
 
@@ -117,9 +117,9 @@ def _compare(result: Evaluation, against: str, config: Config, act: Strategy) ->
         ours, theirs = ([o for o in one.outcomes if o.split == split] for one in (result, other))
         if theirs:
             found[split] = compare(ours, theirs)
-    print(f"\nagainst {against}:")
+    say(f"\nagainst {against}:")
     for name, comparison in found.items():
-        print(f"  {name}: {comparison.text()}")
+        say(f"  {name}: {comparison.text()}")
     if found["all"].unpaired:
         print_note(
             f"{found['all'].unpaired} outcomes have no counterpart in the other evaluation and do not count"

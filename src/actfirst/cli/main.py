@@ -16,8 +16,9 @@ from actfirst import __version__
 from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train, verify
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
-from actfirst.cli.lab import bench, compare, lab, pocket, report, theory, torture
+from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory, torture
 from actfirst.errors import ActfirstError, ConfigError, TaskError
+from actfirst.terminal.visible import say
 
 HELP = """Train multi-turn language agents by on-policy distillation in which reasoning never blocks acting.
 
@@ -71,6 +72,7 @@ app.command("methods")(methods.methods)
 app.add_typer(references.app, name="references")
 app.add_typer(envs.app, name="envs")
 app.add_typer(pocket.app, name="pocket")
+app.add_typer(mini.app, name="mini")
 app.add_typer(bench.app, name="bench")
 app.command("theory")(theory.theory)
 app.command("lab")(lab.lab)
@@ -80,7 +82,7 @@ app.command("torture")(torture.torture)
 
 def _show_version(asked: bool) -> None:
     if asked:
-        print(f"actfirst {__version__}")
+        say(f"actfirst {__version__}")
         raise typer.Exit
 
 

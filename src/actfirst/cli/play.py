@@ -12,13 +12,12 @@ from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from actfirst.config.config import Config
     from actfirst.config.sections import ReferencesSection
     from actfirst.records import Task
     from actfirst.references.base import References
     from actfirst.rollout.stage import Stage
+    from actfirst.terminal.console import Console
 
 
 def play(
@@ -36,10 +35,9 @@ def play(
     actfirst play pocket environment.seed=7 --model pocket:student
     actfirst play pocket --model runs/pocket-1 --task unseen/000003 --act guided
     """
-    from rich.console import Console
-
     from actfirst.config.load import resolve
     from actfirst.rollout.stage import open_stage
+    from actfirst.terminal.console import Console
     from actfirst.terminal.play import find_task, play_by_hand
 
     config = resolve(recipe, overrides or [])

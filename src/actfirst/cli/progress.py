@@ -12,8 +12,9 @@ from actfirst.cli.console import print_note
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int, str], None]]:
     """On a terminal a bar; elsewhere about ten lines, at least one a minute. Both go to stderr."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from actfirst.terminal.console import Console
 
     console = Console(stderr=True)
     if not console.is_terminal:

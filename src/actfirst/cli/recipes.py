@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note, print_table
+from actfirst.terminal.visible import say
 
 app = typer.Typer(help="List, show and copy recipes: TOML files that say what to train.", no_args_is_help=True)
 
@@ -34,7 +35,7 @@ def show_recipe(
     from actfirst.config.load import dump_toml, resolve
     from actfirst.config.recipe_files import source_text
 
-    print(dump_toml(resolve(name)) if resolved else source_text(name), end="")
+    say(dump_toml(resolve(name)) if resolved else source_text(name), end="")
 
 
 @app.command("copy")

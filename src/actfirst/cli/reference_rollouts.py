@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actfirst.cli.progress import progress
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -40,7 +41,7 @@ def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], 
     with progress("rollouts") as told:
         asyncio.run(play(told))
     if cost := read(path):
-        print(
+        say(
             f"{name}: {cost.candidates:,} candidates, {cost.environment_steps:,} environment steps "
             f"in {cost.seconds:,.1f} s ({cost_file(path)})"
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actfirst.cli.console import print_note, print_table
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.references.build.coverage import Coverage, Group
@@ -15,22 +16,22 @@ if TYPE_CHECKING:
 
 def print_coverage(file: Path, found: Coverage) -> None:
     all_ = found.overall
-    print(
+    say(
         f"{file}: {all_.covered} of {found.tasks} tasks have a reference ({all_.attempted} attempted), "
         f"{all_.successful} successful, mean score {all_.mean_score:.1f}, "
         f"{all_.within_limit} within {found.turn_limit} turns, {all_.unreliable} unreliable"
     )
     if found.lengths:
         lengths = found.lengths
-        print(
+        say(
             f"actions: {lengths.least} to {lengths.most}, mean {lengths.mean:.1f}, median {lengths.median:g}, "
             f"nine in ten at most {lengths.ninth_decile}"
         )
-        print("lengths: " + ", ".join(f"{span}: {count}" for span, count in found.histogram.items()))
+        say("lengths: " + ", ".join(f"{span}: {count}" for span, count in found.histogram.items()))
     if found.sources:
-        print("sources: " + ", ".join(f"{name} {count}" for name, count in found.sources.items()))
+        say("sources: " + ", ".join(f"{name} {count}" for name, count in found.sources.items()))
     for reason, count in found.reasons.items():
-        print(f"without: {count} x {reason}")
+        say(f"without: {count} x {reason}")
     longer = {kind: group.over_limit for kind, group in found.by_kind.items()}
     lower = {kind: group.below_full_score for kind, group in found.by_kind.items()}
     _print_kinds(f"more than {found.turn_limit} actions", all_.over_limit, longer)
@@ -42,7 +43,7 @@ def print_coverage(file: Path, found: Coverage) -> None:
 def _print_kinds(what: str, count: int, by_kind: dict[str, int]) -> None:
     """A count and the kinds that it comes from; nothing where there is nothing to tell."""
     if count:
-        print(f"{what}: {count} ({', '.join(f'{kind} {n}' for kind, n in by_kind.items() if n)})")
+        say(f"{what}: {count} ({', '.join(f'{kind} {n}' for kind, n in by_kind.items() if n)})")
 
 
 def _group_row(kind: str, group: Group) -> list[str]:
@@ -52,7 +53,7 @@ def _group_row(kind: str, group: Group) -> list[str]:
 
 def print_verification(found: Verification) -> None:
     all_ = found.overall
-    print(
+    say(
         f"{all_.aligned} of {all_.counted} tasks that count pass every check on every turn; of {all_.tasks} tasks, "
         f"{all_.without} have no reference and {all_.unreliable} an unreliable one"
     )
@@ -76,13 +77,13 @@ def _share_row(kind: str, share: Share) -> list[str]:
 
 def print_attempt(attempt: Attempt) -> None:
     reference = attempt.reference
-    print(f"{attempt.task_id} ({attempt.kind}), {attempt.candidates} candidates of {', '.join(attempt.tried)}")
+    say(f"{attempt.task_id} ({attempt.kind}), {attempt.candidates} candidates of {', '.join(attempt.tried)}")
     if reference is None:
-        print(f"no reference: {attempt.reason}")
+        say(f"no reference: {attempt.reason}")
         return
     kept = "" if reference.reliable else f"; unreliable: {attempt.agreed} of {attempt.replays} replays agree"
     cut = f", {attempt.cut} more were cut" if attempt.cut else ""
-    print(f"{len(reference.steps)} actions by {reference.source}{cut}, score {reference.score:g}{kept}\n")
-    print(reference.initial.text)
+    say(f"{len(reference.steps)} actions by {reference.source}{cut}, score {reference.score:g}{kept}\n")
+    say(reference.initial.text)
     for number, step in enumerate(reference.steps, start=1):
-        print(f"\n{number}> {step.action}\n{step.observation.text}")
+        say(f"\n{number}> {step.action}\n{step.observation.text}")

@@ -14,6 +14,7 @@ from actfirst.cli.effort import Effort, print_effort
 from actfirst.cli.progress import progress
 from actfirst.cli.reference_rollouts import play_teacher
 from actfirst.cli.reference_tables import print_attempt, print_coverage, print_verification
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -214,9 +215,9 @@ def show(
         write_result(json_file, asdict(attempt))
         return
     header = store.header
-    print(f"{header.world} ({header.fingerprint}), made by actfirst {header.actfirst}")
+    say(f"{header.world} ({header.fingerprint}), made by actfirst {header.actfirst}")
     for key, value in header.configuration.items():
-        print(f"  environment.{key} = {value}")
+        say(f"  environment.{key} = {value}")
     result = coverage(store)
     print_coverage(file, result)
     write_result(json_file, asdict(result))

@@ -10,6 +10,7 @@ import typer
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import Overrides, ResultFile
 from actfirst.cli.train import new, resumed
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -41,10 +42,9 @@ def sft(
         resumed(recipe, overrides or [], run, "sft") if resume else new(recipe, overrides or [], run)
     )
     if dry_run:
-        print(describe(config, folder), end="")
+        say(describe(config, folder), end="")
         return
-    from rich.console import Console
-
+    from actfirst.terminal.console import Console
     from actfirst.terminal.sft import SftProgress
     from actfirst.training.sft import fine_tune
 

@@ -11,6 +11,7 @@ import typer
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import Overrides, ResultFile
 from actfirst.cli.verify import say_faults
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -45,10 +46,9 @@ def train(
     """
     config, folder = (resumed if resume else new)(recipe, overrides or [], run)
     if dry_run:
-        print(describe(config, folder), end="")
+        say(describe(config, folder), end="")
         return
-    from rich.console import Console
-
+    from actfirst.terminal.console import Console
     from actfirst.terminal.panel import choose_watcher
     from actfirst.training.open import train as train_there
 

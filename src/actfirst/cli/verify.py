@@ -10,6 +10,7 @@ import typer
 
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import ResultFile
+from actfirst.terminal.visible import say
 
 
 def verify(
@@ -39,11 +40,11 @@ def verify(
     results = {path: verify_path(path, config) for path in paths}
     for path, result in results.items():
         counts = ", ".join(f"{count} {name}" for name, count in result.checked.items())
-        print(f"{path}: {result.what}, {counts or 'nothing could be read'}")
+        say(f"{path}: {result.what}, {counts or 'nothing could be read'}")
         for finding in result.findings:
-            print(f"  {finding}")
+            say(f"  {finding}")
     wrong = sum(len(result.findings) for result in results.values())
-    print("everything is as it was written" if not wrong else f"{wrong} things are wrong")
+    say("everything is as it was written" if not wrong else f"{wrong} things are wrong")
     things = [{"path": str(path), **asdict(result)} for path, result in results.items()]
     write_result(json_file, {"whole": not wrong, "things": things})
     if wrong:

@@ -7,7 +7,6 @@ command line. Nothing is started before every key, type and combination is known
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -21,6 +20,7 @@ from actfirst.config.config import Config
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, config_error, from_validation
 from actfirst.config.recipe_files import Layer, read_layers
 from actfirst.config.schema import KIND
+from actfirst.reading import Unreadable, parse_toml
 
 COMMAND_LINE = "command line"
 _ENVIRONMENT = "environment"
@@ -78,8 +78,8 @@ def parse_overrides(overrides: Sequence[str]) -> tuple[Layer, list[Mistake]]:
 def parse_value(text: str) -> object:
     """The TOML value of a text; a bare word (also a date or a path) is a string."""
     try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
+        parsed = parse_toml(f"value = {text}")
+    except Unreadable as error:
         if text[:1] in ("[", "{", '"', "'"):
             example = (
                 """lists and strings follow TOML, and a shell needs quotes around them: 'key=["a", "b"]'"""

@@ -18,7 +18,7 @@ from actfirst.config.base import Section
 from actfirst.config.config import Config
 from actfirst.config.schema import KIND, Place, locate, names, suggest, wanted, wanted_item
 from actfirst.environments.registry import available
-from actfirst.errors import ConfigError
+from actfirst.errors import ConfigError, without_passwords
 
 NOT_GIVEN: Final = object()
 SHOWN = 80
@@ -69,7 +69,7 @@ def source_of(key: str, origins: Mapping[str, str]) -> str:
 
 def show(value: object) -> str:
     """A value as a recipe would write it, cut where it is long."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = without_passwords(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 

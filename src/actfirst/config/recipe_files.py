@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from actfirst.errors import ConfigError
+from actfirst.reading import MOST_TOML, Unreadable, decoded, parse_toml, read_bytes
 
 SUFFIX = ".toml"
 
@@ -97,20 +97,20 @@ def _read(recipe: str | Path, seen: list[str]) -> tuple[str, str, Path]:
         return f"recipe {recipe}", packaged[recipe].read_text(encoding="utf-8"), Path()
     path = Path(os.path.normpath(recipe))
     try:
-        return str(path), path.read_text(encoding="utf-8"), path.parent
-    except FileNotFoundError:
-        raise ConfigError(
-            f"recipe file {path} does not exist{by}; `actfirst recipes list` shows the recipes that ship with "
-            "actfirst, `actfirst recipes copy` makes a file of one"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
+        return str(path), decoded(read_bytes(path, MOST_TOML)), path.parent
+    except Unreadable as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise ConfigError(
+                f"recipe file {path} does not exist{by}; `actfirst recipes list` shows the recipes that ship with "
+                "actfirst, `actfirst recipes copy` makes a file of one"
+            ) from None
         raise ConfigError(f"recipe file {path} cannot be read{by}: {error}") from error
 
 
 def _parse(source: str, text: str) -> dict[str, object]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except Unreadable as error:
         raise ConfigError(f"{source} is not valid TOML: {error}") from error
 
 

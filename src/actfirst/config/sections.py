@@ -189,6 +189,15 @@ class ServerSection(Section):
     )
     key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
 
+    @model_validator(mode="after")
+    def _addresses_hold_no_secrets(self) -> Self:
+        if any("?" in url or "#" in url for url in self.urls):
+            raise ValueError(
+                "urls must be plain addresses, as in http://host:8000: what follows ? or # is not sent, and a key "
+                "belongs into the environment variable that `key` names"
+            )
+        return self
+
 
 Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
 

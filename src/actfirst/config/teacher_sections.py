@@ -23,6 +23,17 @@ class SftDataSection(Section):
     least_score: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
         0.0, description="only trajectories that reach this score when they are replayed"
     )
+    walks: Positive = Field(1, description="the demonstrator goes through each task so many times")
+    stray: Share = Field(
+        0.0, description="share of turns in which the walks after the first do something else than is shown"
+    )
+    unlearned: tuple[str, ...] = Field(
+        (), description="stages of a task at which a novice shows what to do, and not the demonstrator"
+    )
+    learned: Share = Field(0.0, description="share of the turns at those stages that are shown well")
+    learned_dynamics: Share = Field(
+        0.0, description="share of the turns at those stages that may be shown as inverse dynamics"
+    )
 
     @model_validator(mode="after")
     def _files_have_paths(self) -> Self:
@@ -51,6 +62,9 @@ class SftSection(Section):
     full: Share = Field(1.0, description="share of turns shown as full responses, where there is one")
     next_action: Share = Field(0.0, description="share of turns shown as actions alone")
     inverse_dynamics: Share = Field(0.0, description="share of turns shown as inverse dynamics")
+    prompts: tuple[Literal["paper", "growing"], ...] = Field(
+        (), description="orders of prompts, one of them for each trajectory; empty: environment.prompts"
+    )
     prompt_weight: Share = Field(0.0, description="how much a token of the prompt counts")
     longest: NonNegative = Field(0, description="tokens of prompt and response at most; 0: no limit")
     held_out: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -76,10 +76,17 @@ class EnvironmentPool(Protocol):
         ...
 
 
+PromptOrder = Literal["paper", "growing"]
+
+
 class EnvironmentSection(Section):
     """The `environment` table of a recipe. Each kind of environment has a subclass of its own."""
 
     name: str
+    prompts: PromptOrder = Field(
+        "paper",
+        description="the paper's prompts; growing: the same in an order in which each turn extends the last",
+    )
 
 
 class OptionsSection(EnvironmentSection):
@@ -99,6 +106,8 @@ class OptionsSection(EnvironmentSection):
 class PromptForms:
     """How prompts are worded: a folder with `<mode>.txt` and `<mode>_no_history.txt` of each mode, and two functions.
 
+    An environment whose prompts can also grow has a folder `growing` in it, with `turn.txt` (all that the modes share)
+    and `<mode>.txt` (what comes after it).
     `action_values` gives the placeholder values that describe what can be done now: texts, or lists of items. How a
     list looks is said by `forms.toml` in the folder, by default on one line, each item in quotes. `shown_reference` is
     how a reference next observation appears in the inverse-dynamics prompt.

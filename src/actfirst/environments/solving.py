@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Protocol
 
 from actfirst.records import Observation, Task, TurnContext
@@ -20,7 +21,7 @@ Rewrite = Callable[[str, Observation], Iterator[str]]
 
 
 class Demonstrated(Protocol):
-    """What a demonstrator thinks and does. The action is admissible."""
+    """What a demonstrator thinks and does, and at which stage of the task. The action is admissible."""
 
     @property
     def reasoning(self) -> str: ...
@@ -28,9 +29,15 @@ class Demonstrated(Protocol):
     @property
     def action(self) -> str: ...
 
+    @property
+    def stage(self) -> str: ...
+
 
 Demonstrator = Callable[[TurnContext], Demonstrated]
 """Says from what a context shows what is to be done and why."""
+
+Novice = Callable[[TurnContext, Random], Demonstrated]
+"""The same of somebody who can read and act, and does not know what is to be done at this stage."""
 
 
 class Rehearsal(Protocol):
@@ -90,6 +97,7 @@ class ReferenceSources:
     - `rehearse`: opens a rehearsal of a world, where environments are slow.
     - `kept`: an observation with what the transition rules compare, and nothing more.
     - `demonstrator`: one that also says why it acts so, for whoever fine-tunes a model; None: there is none.
+    - `novice`: what somebody does who has not learned the stage at hand, for whoever makes a weak model; None: nobody.
     - `chance`: whether a task leaves things to chance; None: no task does.
     """
 
@@ -99,5 +107,6 @@ class ReferenceSources:
     rehearse: Callable[[Any], Rehearsal] | None = None
     kept: Callable[[Observation], Observation] = _whole
     demonstrator: Demonstrator | None = None
+    novice: Novice | None = None
     chance: Callable[[Task], bool] | None = None
     care: Care = Care()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from actfirst.lab.compare import QUANTITIES, Comparison, MethodResult, Quantity
-from actfirst.lab.report.cells import NOTHING, markdown_rows
+from actfirst.lab.report.cells import NOTHING, in_markdown, markdown_rows
 from actfirst.terminal.tables import print_rows
 
 
@@ -19,7 +19,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 def markdown(comparison: Comparison, heading: str) -> str:
     """The table as a Markdown document with what a reader needs to understand it."""
     head, *body = compare_rows(comparison)
-    return "\n".join([f"# {heading}", "", *markdown_rows(head, body), "", *notes(comparison), ""])
+    rows = markdown_rows(map(in_markdown, head), [list(map(in_markdown, row)) for row in body])
+    return "\n".join([f"# {in_markdown(heading)}", "", *rows, "", *map(in_markdown, notes(comparison)), ""])
 
 
 def compare_rows(comparison: Comparison) -> list[list[str]]:

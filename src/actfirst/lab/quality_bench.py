@@ -6,7 +6,6 @@ A pair of checkpoint and strategy is stored when it is complete; a measurement t
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -18,6 +17,7 @@ from actfirst.lab import stored
 from actfirst.lab.drawing import draw_tasks
 from actfirst.lab.quality import play_all, summarise
 from actfirst.methods.strategies import Strategy
+from actfirst.reading import read_json
 from actfirst.rollout.play import Player
 from actfirst.rollout.stage import Stage
 from actfirst.training.playing import engines_of, in_play, open_player
@@ -99,7 +99,7 @@ async def _one(
 def _read(out: Path, wanted: Mapping[str, object]) -> list[dict[str, object]]:
     if not out.exists():
         return []
-    found = json.loads(out.read_text(encoding="utf-8"))
+    found = read_json(out)
     differing = [key for key, value in wanted.items() if found.get(key) != value]
     if differing:
         raise ConfigError(

@@ -32,6 +32,7 @@ from actfirst.learning.rng import capture_rng
 from actfirst.learning.samples import load_samples, save_samples
 from actfirst.learning.shards import whole_tensors
 from actfirst.learning.update import Learner, LearnerState
+from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
 from actfirst.runs.manifest import (
     complete_steps,
@@ -144,7 +145,7 @@ def write_model(
     for path in sorted(source.iterdir()):
         if path.suffix in _COPIED and path.is_file() and not path.name.endswith(".index.json"):
             shutil.copyfile(path, model / path.name)
-    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config = read_object(model / "config.json")
     config.pop("torch_dtype", None)
     config["dtype"] = "float32"
     (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -177,14 +178,13 @@ def load(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} is not a checkpoint: expected a folder named step-000012 or the like")
     verify(path)
     training = path / "training"
-    state = json.loads((training / "state.json").read_text(encoding="utf-8"))
-    return Checkpoint(
-        path=path,
-        step=step,
-        samples=load_samples(training / "samples.npz"),
-        trainer_state=state["trainer"],
-        rng=json.loads((training / "rng.json").read_text(encoding="utf-8")),
-    )
+    try:
+        state, rng = (read_object(training / name) for name in ("state.json", "rng.json"))
+        trainer_state = state["trainer"]
+    except (Unreadable, KeyError) as error:
+        raise CheckpointError(f"checkpoint {path} has no readable training state: {error}") from error
+    samples = load_samples(training / "samples.npz")
+    return Checkpoint(path=path, step=step, samples=samples, trainer_state=trainer_state, rng=rng)
 
 
 def latest_valid(folder: Path) -> Latest:

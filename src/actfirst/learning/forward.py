@@ -7,13 +7,14 @@ the head run at supervised positions alone. It holds no weights and registers no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right
 
 from actfirst.errors import CheckpointError
 from actfirst.learning.ops import rms_norm, rotate
@@ -71,26 +72,23 @@ def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotatio
     """One decoder layer: rows in (U x H), rows out; the last one gives supervised positions only (N x H)."""
     layer, heads = model.model.layers[number], ARCHITECTURES[model.config.model_type]
     attention, normed = layer.self_attn, _norm(layer.input_layernorm, state)
-    asking, rotation, query_rows, places = normed, rotation_U, layout.row_P, layout.place_U
+    asking, rotation, queries = normed, rotation_U, layout.rows
     if number == len(model.model.layers) - 1:
-        # Keys and values everywhere, all else at supervised positions only. Places that predict nothing ask the first
-        # query again: their answers are not read.
-        rows = layout.row_N
+        # Keys and values everywhere, all else at supervised positions only.
+        rows, queries = layout.row_N, layout.supervised
         state, asking = state.index_select(0, rows), normed.index_select(0, rows)
-        rotation, query_rows, places = (
-            (rotation_U[0][rows], rotation_U[1][rows]),
-            layout.query_P,
-            layout.place_N,
-        )
+        rotation = (rotation_U[0][rows], rotation_U[1][rows])
     query, key, value = _project(attention, heads, asking, normed, rotation, rotation_U)
-    mixed_P = _attend(
+    mixed_Q = _attend(
         attention,
         layout.groups,
-        query.index_select(0, query_rows),
+        queries.starts,
+        # Where nobody asks, the first query is asked again: that answer is not read.
+        query.index_select(0, queries.item_Q),
         key.index_select(0, layout.row_P),
         value.index_select(0, layout.row_P),
     )
-    state = state + attention.o_proj(mixed_P.index_select(0, places))
+    state = state + attention.o_proj(mixed_Q.index_select(0, queries.place))
     return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
 
 
@@ -126,15 +124,31 @@ def _norm(norm: Module, state: Tensor) -> Tensor:
 
 
 def _attend(
-    attention: Module, groups: tuple[tuple[int, int], ...], query_P: Tensor, key_P: Tensor, value_P: Tensor
+    attention: Module,
+    groups: Sequence[tuple[int, int]],
+    starts: Sequence[int],
+    query_Q: Tensor,
+    key_P: Tensor,
+    value_P: Tensor,
 ) -> Tensor:
-    """Causal attention inside every sequence of every group: (P, heads x head size)."""
+    """Causal attention inside every sequence of every group, from its start on: (Q, heads x head size)."""
+    asked = [(count, length - start) for (count, length), start in zip(groups, starts)]
     mixed = []
-    sizes = [count * length for count, length in groups]
-    for group, *streams in zip(groups, *(torch.split(stream, sizes) for stream in (query_P, key_P, value_P))):
-        query, key, value = (stream.unflatten(0, group).transpose(1, 2) for stream in streams)
+    for queries, group, query, key, value in zip(
+        asked, groups, _split(query_Q, asked), _split(key_P, groups), _split(value_P, groups)
+    ):
         answer = functional.scaled_dot_product_attention(
-            query, key, value, is_causal=True, scale=attention.scaling, enable_gqa=True
+            # Of one type: autocast does not reach attention with a bias of this class.
+            query.unflatten(0, queries).transpose(1, 2).to(value.dtype),
+            key.unflatten(0, group).transpose(1, 2).to(value.dtype),
+            value.unflatten(0, group).transpose(1, 2),
+            attn_mask=causal_lower_right(queries[1], group[1]),
+            scale=attention.scaling,
+            enable_gqa=True,
         )
         mixed.append(answer.transpose(1, 2).flatten(0, 1).flatten(1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
+
+
+def _split(stream: Tensor, groups: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:
+    return torch.split(stream, [count * length for count, length in groups])

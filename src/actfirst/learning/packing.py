@@ -1,14 +1,19 @@
 """From samples to micro-batches of at most a token budget, laid out so that no token is computed twice.
 
-Three ideas, none of which changes the result:
+None of these ideas changes the result:
+- Samples of one episode, and of one task's start, begin alike. They are put into the same micro-batch.
 - Token-wise work (projections, MLP, norms) runs on one row per token, without padding. A prefix that several
-  sequences of a micro-batch share is stored once: equal prefixes have equal hidden states.
-- Attention alone needs sequences. Rows are gathered into groups of similar length, padded on the right; under
-  causal attention padding there is never seen, so no mask is needed and the fast kernel applies. One packed row
-  with a block-diagonal mask would compute the whole square of the micro-batch on CPU instead.
+  sequences of a micro-batch share is stored once: equal prefixes have equal hidden states. So the sequences are a tree
+  of prefixes, and every node is computed once, with the gradient of all that hangs on it.
+- Attention alone needs sequences. Keys and values are gathered into groups of sequences of similar shape, padded on
+  the right. Queries are asked from where the first sequence of the group leaves what it shares: what is before was
+  asked by another sequence. Causal attention whose last query sees the last key needs no mask, padding on the right is
+  never seen, and the fast kernel applies.
+- The last layer asks at supervised positions alone: from the first of them in the group.
 - Nothing after the last supervised token is computed, and a response without one is not computed at all.
 
-Shape letters: U rows (distinct tokens), P places (padded positions of all groups), N supervised tokens.
+Shape letters: U rows (distinct tokens), P places of keys (padded positions of all groups), Q places of queries, N
+supervised tokens.
 """
 
 # Tensor names carry their shape, also as fields.
@@ -30,27 +35,38 @@ from actfirst.records import TurnSample
 
 Array: TypeAlias = NDArray[Any]
 
-# A sequence shorter than this part of its group's longest starts a new group: bounds the padding of attention.
-_FULL_ENOUGH = 0.8
+# A group takes a sequence in as long as its attention stays below this many times what its sequences need alone.
+_ROOMY = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Who asks in the attention calls: every sequence of group g from position `starts[g]` on.
+
+    `item_Q` is what stands at each place (0 where nobody asks), and `place` the place of each item.
+    """
+
+    starts: tuple[int, ...]
+    item_Q: Tensor
+    place: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A micro-batch as the forward pass wants it. `groups` are the (sequences, length) of the attention calls.
 
-    `row_P` is the row at each place (0 at padding) and `place_U` one place of each row. Supervised token n is
-    predicted at place `place_N`, which is row `row_N`; `query_P` is the n at each place (0 elsewhere). `anchor_N` is 0
-    for samples without anchor log-probs.
+    `row_P` is the row at each place of a key (0 at padding). `rows` are the queries of all layers but the last, one for
+    each row; `supervised` those of the last one, one for each supervised token n, which is predicted at row `row_N`.
+    `anchor_N` is 0 for samples without anchor log-probs.
     """
 
     groups: tuple[tuple[int, int], ...]
     token_U: Tensor
     position_U: Tensor
     row_P: Tensor
-    place_U: Tensor
+    rows: Queries
+    supervised: Queries
     row_N: Tensor
-    place_N: Tensor
-    query_P: Tensor
     target_N: Tensor
     behaviour_N: Tensor
     advantage_N: Tensor
@@ -59,13 +75,13 @@ class Layout:
 
 
 def micro_batches(samples: Sequence[TurnSample], token_budget: int) -> list[list[TurnSample]]:
-    """Samples with supervised tokens, by falling length, cut wherever the budget is reached.
+    """Samples with supervised tokens, those that begin alike beside each other, cut wherever the budget is reached.
 
-    A sample that is longer than the budget gets a micro-batch of its own.
+    The budget counts a shared prefix in every sample. A sample that is longer than it gets a micro-batch of its own.
     """
     batches: list[list[TurnSample]] = []
     room = 0
-    for sample in sorted((s for s in samples if any(s.mask)), key=input_length, reverse=True):
+    for sample in sorted((s for s in samples if any(s.mask)), key=lambda s: s.prompt_ids):
         length = input_length(sample)
         if not batches or length > room:
             batches.append([])
@@ -80,19 +96,11 @@ def lay_out(
 ) -> Layout:
     """The layout of one micro-batch; `responses` is |B| of the whole optimisation batch."""
     inputs = [sample.prompt_ids + sample.token_ids[: _last_supervised(sample)] for sample in samples]
-    rows, token_U, position_U = _shared_rows(inputs)
-    groups, starts, places = _groups([len(ids) for ids in inputs])
-
-    row_P = np.zeros(places, dtype=np.int64)
-    place_U = np.zeros(len(token_U), dtype=np.int64)
-    for start, row in zip(starts, rows):
-        row_P[start : start + len(row)] = row
-        place_U[row] = np.arange(start, start + len(row))
-
+    rows, shared, token_U, position_U = _shared_rows(inputs)
+    groups = _groups([len(ids) for ids in inputs], shared)
     kept = [np.flatnonzero(sample.mask) for sample in samples]
-    place_N = np.concatenate([start + len(s.prompt_ids) - 1 + j for start, s, j in zip(starts, samples, kept)])
-    query_P = np.zeros(places, dtype=np.int64)
-    query_P[place_N] = np.arange(len(place_N))
+    asked = [len(sample.prompt_ids) - 1 + j for sample, j in zip(samples, kept)]
+    ends = np.cumsum([len(j) for j in kept])
     shares = [response_share(len(j), s.weight, responses, loss) for s, j in zip(samples, kept)]
 
     def indices(values: Array) -> Tensor:
@@ -102,15 +110,33 @@ def lay_out(
         picked = np.concatenate([np.asarray(row)[j] for row, j in zip(values, kept)])
         return torch.from_numpy(picked.astype(np.float32)).to(device)
 
+    def queries(positions: Sequence[Array], items: Sequence[Array], count: int) -> Queries:
+        """Queries of each sequence at its `positions`, for its `items` of `count` in all."""
+        starts, item_Q, place, first = [], [], np.zeros(count, dtype=np.int64), 0
+        for members, length in groups:
+            start = min((int(positions[i][0]) for i in members if len(positions[i])), default=length - 1)
+            asking = np.zeros((len(members), length - start), dtype=np.int64)
+            for number, i in enumerate(members):
+                asking[number, positions[i] - start] = items[i]
+                place[items[i]] = first + number * (length - start) + positions[i] - start
+            starts.append(start)
+            item_Q.append(asking.ravel())
+            first += asking.size
+        return Queries(tuple(starts), indices(np.concatenate(item_Q)), indices(place))
+
+    own = [np.arange(start, len(row)) for start, row in zip(shared, rows)]
+    padded = [np.zeros((len(members), length), dtype=np.int64) for members, length in groups]
+    for (members, _), keys in zip(groups, padded):
+        for number, i in enumerate(members):
+            keys[number, : len(rows[i])] = rows[i]
     return Layout(
-        groups=groups,
+        groups=tuple((len(members), length) for members, length in groups),
         token_U=indices(token_U),
         position_U=indices(position_U),
-        row_P=indices(row_P),
-        place_U=indices(place_U),
-        row_N=indices(row_P[place_N]),
-        place_N=indices(place_N),
-        query_P=indices(query_P),
+        row_P=indices(np.concatenate([keys.ravel() for keys in padded])),
+        rows=queries(own, [row[mine] for row, mine in zip(rows, own)], len(token_U)),
+        supervised=queries(asked, [np.arange(e - len(j), e) for e, j in zip(ends, kept)], int(ends[-1])),
+        row_N=indices(np.concatenate([row[positions] for row, positions in zip(rows, asked)])),
         target_N=indices(np.concatenate([np.asarray(s.token_ids)[j] for s, j in zip(samples, kept)])),
         behaviour_N=stream([s.behaviour_logprobs for s in samples]),
         advantage_N=stream([s.advantages for s in samples]),
@@ -128,25 +154,31 @@ def input_length(sample: TurnSample) -> int:
     return len(sample.prompt_ids) + _last_supervised(sample)
 
 
-def _shared_rows(inputs: Sequence[tuple[int, ...]]) -> tuple[list[Array], Array, Array]:
-    """Rows of each sequence, and the token and position of each row.
+def _shared_rows(inputs: Sequence[tuple[int, ...]]) -> tuple[list[Array], list[int], Array, Array]:
+    """Rows of each sequence, how many of them it shares with an earlier one, and the token and position of each row.
 
     In lexicographic order the longest prefix that a sequence shares with any earlier one is shared with the one
     just before it, so comparing neighbours finds every shared prefix.
     """
     order = sorted(range(len(inputs)), key=inputs.__getitem__)
     arrays = {index: np.asarray(inputs[index], dtype=np.int64) for index in order}
-    rows = {order[0]: np.arange(len(inputs[order[0]]))}
+    rows, known = {order[0]: np.arange(len(inputs[order[0]]))}, {order[0]: 0}
     tokens, positions, count = [arrays[order[0]]], [rows[order[0]]], len(inputs[order[0]])
     for before, index in pairwise(order):
         mine = arrays[index]
         shared = _common_prefix(arrays[before], mine)
-        new = len(mine) - shared
+        known[index], new = shared, len(mine) - shared
         rows[index] = np.concatenate((rows[before][:shared], np.arange(count, count + new)))
         tokens.append(mine[shared:])
         positions.append(np.arange(shared, len(mine)))
         count += new
-    return [rows[index] for index in range(len(inputs))], np.concatenate(tokens), np.concatenate(positions)
+    numbers = range(len(inputs))
+    return (
+        [rows[i] for i in numbers],
+        [known[i] for i in numbers],
+        np.concatenate(tokens),
+        np.concatenate(positions),
+    )
 
 
 def _common_prefix(left: Array, right: Array) -> int:
@@ -155,17 +187,24 @@ def _common_prefix(left: Array, right: Array) -> int:
     return int(different[0]) if len(different) else length
 
 
-def _groups(lengths: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], list[int], int]:
-    """Attention groups, the first place of each sequence, and the number of places."""
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    starts = [0] * len(lengths)
-    groups: list[tuple[int, int]] = []
-    places = 0
-    for index in order:
-        if not groups or lengths[index] < _FULL_ENOUGH * groups[-1][1]:
-            groups.append((0, lengths[index]))
-        count, longest = groups[-1]
-        groups[-1] = (count + 1, longest)
-        starts[index] = places
-        places += longest
-    return tuple(groups), starts, places
+def _groups(lengths: Sequence[int], shared: Sequence[int]) -> list[tuple[list[int], int]]:
+    """Attention groups: their sequences, and the length of the longest.
+
+    Each sequence joins the group that it makes least roomier, or begins a new one.
+    """
+    groups: list[tuple[list[int], int]] = []
+    alone = [(length - start) * length for length, start in zip(lengths, shared)]
+
+    def room(members: Sequence[int], length: int) -> float:
+        """Attention of the group by what its sequences need alone."""
+        asked = length - min(shared[i] for i in members)
+        return len(members) * asked * length / max(1, sum(alone[i] for i in members))
+
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        rooms = [(room([*members, index], length), n) for n, (members, length) in enumerate(groups)]
+        least, best = min(rooms, default=(_ROOMY, -1))
+        if least < _ROOMY:
+            groups[best][0].append(index)
+        else:
+            groups.append(([index], lengths[index]))
+    return groups

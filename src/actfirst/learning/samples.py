@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actfirst.errors import CheckpointError, UpdateError
+from actfirst.reading import parse_json
 from actfirst.records import TurnSample
 
 Array: TypeAlias = NDArray[Any]
@@ -94,7 +94,7 @@ def load_samples(path: Path) -> tuple[TurnSample, ...]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return tuple(_samples(arrays))
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # numpy and zipfile have no common type for a broken file
         raise CheckpointError(f"{path} is not a readable file of samples ({error})") from error
 
 
@@ -103,7 +103,7 @@ def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
     end = np.cumsum(arrays["length"], dtype=np.int64)
     anchors = arrays.get("anchor_length", np.zeros(len(end), dtype=np.int64))
     anchor_end = np.cumsum(anchors, dtype=np.int64)
-    for row, (name, episode, task) in enumerate(json.loads(arrays["names"].tobytes())):
+    for row, (name, episode, task) in enumerate(parse_json(arrays["names"].tobytes())):
         prompt = slice(int(prompt_end[row] - arrays["prompt_length"][row]), int(prompt_end[row]))
         response = slice(int(end[row] - arrays["length"][row]), int(end[row]))
         values: dict[str, Any] = {field: arrays[field][row].item() for field in _NUMBERS}

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from actfirst.errors import CheckpointError
+from actfirst.reading import Unreadable, parse_object
 
 _PLACES = "places"
 
@@ -86,8 +87,8 @@ def _stored_rows(folder: Path) -> Iterator[tuple[str, Any, int, list[int]]]:
     for path in files:
         try:
             with safe_open(path, framework="pt") as file:
-                places = json.loads(file.metadata()[_PLACES])
+                places = parse_object(file.metadata()[_PLACES])
                 for name, place in places.items():
                     yield name, file.get_slice(name), int(place["start"]), list(place["shape"])
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError, Unreadable) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from error

@@ -9,7 +9,6 @@ Where the weights lie on several ranks, `sharded.py` fills in what differs: the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss, token_
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
 from actfirst.models.shapes import LOGITS_AT_ONCE
+from actfirst.reading import read_object
 from actfirst.records import TurnSample, UpdateStats
 
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
@@ -316,7 +316,7 @@ def _open_model(folder: Path) -> Any:
         raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
     try:
         check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-        stated = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        stated = read_object(folder / "config.json")
         if missing := [key for key in _SIZES if key not in stated]:
             raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
         with _no_progress_bar():

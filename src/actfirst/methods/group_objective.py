@@ -3,10 +3,10 @@
 The rollouts of one task in a batch are a group. An episode earns its reward at its last turn; the mathematics is in
 `group_relative.py`. Rules that no formula states:
 - an episode with a recorded error (its environment failed, a prompt did not fit) leaves its group: it counts in no mean
-  and gives no sample; so does one whose reward could not be computed;
+  and gives no sample; so does one whose reward could not be computed, and one that was over before its first turn;
 - a group with fewer than two members left gives no samples;
 - with dynamic sampling, neither does a group whose rewards are all equal;
-- a batch in which no advantage differs from 0 gives none either: an update would follow rounding errors.
+- neither does a batch in which no advantage differs from 0: an update would follow rounding errors.
 Each reason is counted in the ledger. Every token of a response has the advantage of its turn.
 """
 
@@ -100,7 +100,7 @@ class GroupRelative(Objective):
         rewards = [self._reward(episode) for episode in episodes]
         groups: dict[str, list[int]] = defaultdict(list)
         for place, episode in enumerate(episodes):
-            if isinstance(rewards[place], float):
+            if isinstance(rewards[place], float) and episode.turns:  # without turns there is nothing to compare
                 groups[episode.task.id].append(place)
         found: dict[tuple[int, int], float | str] = {}
         steps: list[GroupStep] = []
@@ -120,7 +120,7 @@ class GroupRelative(Objective):
         return {**found, **dict(zip(rows, group_advantages(steps, self.settings).joint))}
 
     def _reward(self, episode: Episode) -> float | str:
-        """What the episode earned, or why it is left out of its group."""
+        """What the episode earned, or why it leaves its group."""
         if episode.error is not None:
             return LEFT
         try:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.reading import Unreadable, read_object
 from actfirst.runs.manifest import verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
-_SHIPPED = "pocket:"
+_SHIPPED = ("pocket", "mini")
+_SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; `pocket:student` and `pocket:teacher` ship with the package. The model of a
-    run's checkpoint is compared with its manifest."""
-    if name.startswith(_SHIPPED):
-        path = Path(str(files("actfirst.models") / "pocket" / name.removeprefix(_SHIPPED)))
+    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package. The
+    model of a run's checkpoint is compared with its manifest."""
+    family, _, model = name.partition(":")
+    if family in _SHIPPED and model:
+        path = Path(str(files("actfirst.models") / family / model))
     else:
         path = Path(name).expanduser()
     if not (path / "config.json").is_file():
@@ -41,6 +44,22 @@ def find_model(name: str, key: str) -> Path:
     return checkpoints[-1].model
 
 
+def fingerprint(place: Path) -> str:
+    """Identifies the content of a checkpoint folder, or of one file, by sizes and samples of bytes.
+
+    Training moves all weights, so samples tell; a large model is not read as a whole.
+    """
+    found = hashlib.blake2b(digest_size=12)
+    for path in sorted(path for path in (place, *place.rglob("*")) if path.is_file()):
+        size = path.stat().st_size
+        found.update(f"{path.relative_to(place).as_posix()} {size}\n".encode())
+        with path.open("rb") as file:
+            for number in range(_SAMPLES):
+                file.seek(number * max(0, size - _SAMPLE) // (_SAMPLES - 1))
+                found.update(file.read(_SAMPLE))
+    return found.hexdigest()
+
+
 def recipe_of(name: str) -> Path | None:
     """The recipe of a run, if `name` is a run folder."""
     path = Path(name).expanduser() / CONFIG
@@ -59,12 +78,9 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_object(path)
+    except Unreadable as error:
         raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds no JSON object; copy the checkpoint again")
-    return content
 
 
 def quiet_libraries() -> None:

@@ -137,7 +137,7 @@ def read_shape(folder: Path) -> ModelShape:
     config = read_config(folder)
     try:
         return ModelShape.from_dict(config)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise CheckpointError(
             f"{folder / 'config.json'} does not describe a model: {type(error).__name__}: {error}; copy it again"
         ) from error

@@ -1,10 +1,15 @@
 """Chooses how much history a prompt keeps (paper, appendix "History Management").
 
-The rule is the paper's loop: render with the whole history, and while the prompt is too long remove the
-oldest complete pair and render again; the no-history template when none is left. Known token counts of the
-pairs tell where that loop would end, so it is entered near its end and checked there. Nothing but whole pairs
-is ever removed, and the stored history is not touched. A pair's text never changes, so what is tokenised in a
-turn is what is new in it.
+For the paper's prompts the rule is the paper's loop: render with the whole history, and while the prompt is too long
+remove the oldest complete pair and render again; the no-history template when none is left. Known token counts of the
+pairs tell where that loop would end, so it is entered near its end and checked there. Nothing but whole pairs is ever
+removed, and the stored history is not touched. A pair's text never changes, so what is tokenised in a turn is what is
+new in it.
+
+Growing prompts are cut in blocks. A history that loses its oldest pair in every turn shares no prefix with the turn
+before, so the number of pairs that are left out is rounded up to a multiple of 8, or of 4, 2 or 1 if 8 would take more
+than half of the pairs that fit. The cut then stays where it is until the block is used up, and prefixes survive as many
+turns. Near the limit the longer of a turn's prompts may be cut earlier than the shorter.
 """
 
 from __future__ import annotations
@@ -68,6 +73,7 @@ def fit(
         else:
             while (needed := size(retained)) > limit and retained > 0:
                 retained -= 1
+        retained -= _rounding(longest - retained, retained, templates.cut)
     if not retained and (needed := size(0)) > limit:
         raise PromptTooLong(
             f"the {mode.value} prompt needs {needed} tokens without any history, but the prompt limit"
@@ -76,6 +82,13 @@ def fit(
     head, kept, tail = parts(retained)
     text = "".join((head, *kept, tail)).replace(MARK, "")
     return Prompt(tuple(encoder.encode_around(head, kept, tail, ending)), text, retained)
+
+
+def _rounding(dropped: int, fitting: int, block: int) -> int:
+    """How many pairs more are left out, so that `dropped` becomes a multiple of the block or of a half of it."""
+    while block > 1 and 2 * (block - 1) > fitting:
+        block //= 2
+    return -dropped % block
 
 
 def _likely_retained(encoder: PromptEncoder, blocks: Sequence[str], excess: int) -> int:

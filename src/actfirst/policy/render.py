@@ -1,8 +1,15 @@
-"""Fills the prompt templates of the paper's appendix "Prompt Details" from a snapshot of a turn.
+"""Fills prompt templates from a snapshot of a turn. There are two orders, `environment.prompts`.
 
-The templates are data files of the environments, `<mode>.txt`, character by character as the paper prints them.
-The paper does not print the no-history forms (`<mode>_no_history.txt`): they leave out the history sentence
-and the step number, and change nothing else. Nor does it print how lists look: `forms.toml` beside them says it.
+`paper`: the templates of the paper's appendix "Prompt Details" are data files of the environments, `<mode>.txt`,
+character by character as the paper prints them. The paper does not print the no-history forms
+(`<mode>_no_history.txt`): they leave out the history sentence and the step number, and change nothing else. Nor does it
+print how lists look: `forms.toml` beside them says it.
+
+`growing`: the paper counts the steps before the history, so the prompts of two turns differ from there on, and a model
+computes the history again in every turn. Here the same sentences stand in another order: task, history, the current
+observation in the form of a pair that has no action yet, then what is new in each turn (step, actions), and the text of
+the mode last. The next turn's prompt begins with this one's up to the end of the current observation, and the prompts
+of one turn differ in the mode's text alone.
 
 Only `render_inverse_dynamics` takes a reference next observation, and it takes its text alone: reference
 actions, the reference's admissible actions and simulator states have no way into a prompt. Which pairs of the
@@ -13,17 +20,18 @@ history are retained is decided in `actfirst.policy.history`; tokens are the bus
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
 from actfirst.config.base import Section
-from actfirst.environments.base import PromptForms
+from actfirst.environments.base import PromptForms, PromptOrder
 from actfirst.errors import ConfigError
+from actfirst.reading import parse_toml
 from actfirst.records import Mode, Pair, TurnContext
 
 _HISTORY, _REFERENCE = "action_history", "reference_next_observation"
+_CUT = 8
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -66,12 +74,16 @@ class ListForm(Section):
 
 @dataclass(frozen=True, slots=True)
 class TemplateSet:
-    """The templates of one environment, its lists by placeholder, and its prompt forms for the rest."""
+    """The templates of one environment, its lists by placeholder, and its prompt forms for the rest.
+
+    `cut` is how many pairs of the history are left out at once, at most, if a prompt is too long (`history.py`).
+    """
 
     with_history: Mapping[Mode, Template]
     without_history: Mapping[Mode, Template]
     lists: Mapping[str, ListForm]
     forms: PromptForms
+    cut: int = 1
 
 
 def render(templates: TemplateSet, mode: Mode, context: TurnContext, retained: int) -> str:
@@ -146,26 +158,39 @@ def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -
     }
 
 
-def read_templates(forms: PromptForms) -> TemplateSet:
-    """The templates in the folder of an environment's prompts."""
+def read_templates(forms: PromptForms, order: PromptOrder = "paper") -> TemplateSet:
+    """The templates of an environment's prompts in one of the two orders."""
+    lists = _list_forms(forms.folder / "forms.toml")
+    if order == "growing":
+        growing = _growing(forms.folder / "growing")
+        return TemplateSet(growing, growing, lists, forms, cut=_CUT)
 
     def read(mode: Mode, suffix: str) -> Template:
-        text = (forms.folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8")
-        return Template(tuple(_PLACEHOLDER.split(text)))
+        return _parse((forms.folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8"))
 
-    return TemplateSet(
-        with_history={mode: read(mode, "") for mode in Mode},
-        without_history={mode: read(mode, "_no_history") for mode in Mode},
-        lists=_list_forms(forms.folder / "forms.toml"),
-        forms=forms,
-    )
+    with_history = {mode: read(mode, "") for mode in Mode}
+    return TemplateSet(with_history, {mode: read(mode, "_no_history") for mode in Mode}, lists, forms)
+
+
+def _growing(folder: Traversable) -> dict[Mode, Template]:
+    if not folder.is_dir():
+        raise ConfigError(
+            f'environment.prompts = "growing": this environment has no such prompts ({folder} is missing); '
+            'set environment.prompts = "paper", or write them (docs/environments.md)'
+        )
+    turn, *texts = ((folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("turn", *Mode))
+    return {mode: _parse(f"{turn}\n\n{text}") for mode, text in zip(Mode, texts, strict=True)}
+
+
+def _parse(text: str) -> Template:
+    return Template(tuple(_PLACEHOLDER.split(text)))
 
 
 def _list_forms(file: Traversable) -> dict[str, ListForm]:
     if not file.is_file():
         return {}
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+        tables = parse_toml(file.read_text(encoding="utf-8"))
         return {name: ListForm.model_validate(table) for name, table in tables.items()}
     except ValueError as error:
         raise ConfigError(

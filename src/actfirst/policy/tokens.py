@@ -219,8 +219,8 @@ class PromptEncoder:
     def _probes(self) -> list[str]:
         texts = list(ODD_TEXTS)
         for kind in built_in_kinds().values():
-            templates = read_templates(kind.prompts)
-            for forms in (templates.with_history, templates.without_history):
+            paper, growing = read_templates(kind.prompts), read_templates(kind.prompts, "growing")
+            for forms in (paper.with_history, paper.without_history, growing.with_history):
                 texts += [template.text for template in forms.values()]
         added = [token.content for token in self._tokenizer.added_tokens_decoder.values()]
         return [*texts, "x\n" + "\n".join(added) + "\nx", "x".join(f"\n{token} \n" for token in added)]

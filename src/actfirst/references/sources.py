@@ -27,7 +27,8 @@ BEST = "best"
 """Names all sources that a world has of its own."""
 
 _FILE_NAME = re.compile(r"\.(?:tw-pddl|pddl|json|z8|txt)$")
-_PASSAGE = re.compile(r"\s*(?:\n|\[SEP\])\s*")
+_PASSAGE = re.compile(r"\n|\[SEP\]")
+_MOST_PARTS = 16  # of a path that are compared, from its end
 _LABEL = re.compile(r"^(?:(?:your |the )?(?:task|instruction|goal)(?: is)?(?: to)?\s*:\s*)+")
 
 
@@ -150,6 +151,6 @@ def match_task(name: str, tails: dict[str, str]) -> str | None:
 
 
 def _tails(parts: Sequence[str]) -> Iterator[str]:
-    """The longest first."""
-    for start in range(len(parts)):
+    """The longest first. Of somebody's endless path only the end counts."""
+    for start in range(max(0, len(parts) - _MOST_PARTS), len(parts)):
         yield "/".join(parts[start:])

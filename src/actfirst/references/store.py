@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from actfirst import __version__
 from actfirst.environments.base import World
 from actfirst.errors import ReferenceStoreError
+from actfirst.reading import Unreadable, parse_json, parse_object
 from actfirst.records import Reference, Task
 from actfirst.runs import files
 from actfirst.runs.chain import Chain, ChainedFile
@@ -83,7 +84,7 @@ class Header:
             turn_limit=world.turn_limit,
             tasks={split: len(world.tasks(split)) for split in world.splits()},
             # by way of JSON, so that it compares equal to what is read back
-            configuration=json.loads(json.dumps(dict(configuration))),
+            configuration=parse_json(json.dumps(dict(configuration))),
             actfirst=__version__,
         )
 
@@ -291,13 +292,13 @@ def _texts(path: Path) -> Iterator[bytes]:
 def _read_header(path: Path, line: bytes) -> Header:
     remedy = "build it again with `actfirst references build`"
     try:
-        said = json.loads(line)
-        if isinstance(said, dict) and str(said.get("format", "")).startswith("actfirst-references-"):
+        said = parse_object(line)
+        if str(said.get("format", "")).startswith("actfirst-references-"):
             if said["format"] != FORMAT:
                 raise ReferenceStoreError(
                     f"{path} has the format {said['format']}, this version reads {FORMAT}; {remedy}"
                 )
-            return _HEADER.validate_json(line)
+            return _HEADER.validate_python(said)
     except ValueError:
         pass
     raise ReferenceStoreError(f"{path} is not a reference file: its first line is not a header; {remedy}")
@@ -314,10 +315,13 @@ def _glance(path: Path, number: int, line: bytes) -> tuple[str, bool]:
 
 def _parse(path: Path, number: int, line: bytes) -> Attempt:
     try:
-        return _ATTEMPT.validate_json(line)
+        return _ATTEMPT.validate_python(parse_object(line))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) or "the line"
-        raise ReferenceStoreError(
-            f"{path}, line {number} is broken at {where}: {error.errors()[0]['msg']}; delete the line and run "
-            "`actfirst references build` again: it adds what is missing"
-        ) from error
+        fault = f"at {where}: {error.errors()[0]['msg']}"
+    except Unreadable as error:
+        fault = f"({error})"
+    raise ReferenceStoreError(
+        f"{path}, line {number} is broken {fault}; delete the line and run `actfirst references build` again: it "
+        "adds what is missing"
+    )

@@ -10,7 +10,6 @@ It is a guard against damage, not against somebody who means to forge a file.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from actfirst.errors import RunFolderError
+from actfirst.reading import Unreadable, parse_json
 from actfirst.runs import files
 
 KEY = "chain"
@@ -134,7 +134,7 @@ def _link(state: str, body: bytes) -> str:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        parse_json(line)
+    except Unreadable:
         return False
     return True

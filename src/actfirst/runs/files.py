@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from actfirst.errors import RunFolderError
+from actfirst.reading import Unreadable, clean, parse_object
 
 
 @contextmanager
@@ -38,7 +39,7 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(temporary_name(path.name))
     with writing(path):
         with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(clean(text))
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -51,7 +52,7 @@ def temporary_name(name: str) -> str:
 
 def json_line(record: Mapping[str, object]) -> str:
     """One record as one line."""
-    return json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return clean(json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n")
 
 
 def append_whole(path: Path, text: str, expected: int | None = None) -> int:
@@ -155,9 +156,11 @@ def read_json_lines(path: Path) -> Iterator[dict[str, object]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise RunFolderError(f"line {number} of {path} is not JSON: {error}") from error
+                record = parse_object(line)
+            except Unreadable as error:
+                raise RunFolderError(
+                    f"line {number} of {path} is not JSON that can be read: {error}"
+                ) from error
             record.pop("chain", None)  # the checksum of `chain.py`
             yield record
 

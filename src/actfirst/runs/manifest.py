@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError
+from actfirst.reading import read_object
 
 MANIFEST = "manifest.json"
 MODEL = "model"
@@ -133,7 +134,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         raise _broken(folder, MANIFEST, "is missing")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_object(path)
         entries: dict[str, dict[str, Any]] = manifest["files"]
         readable = manifest["format"] == _FORMAT and all(
             {"bytes", "sha256"} == set(e) for e in entries.values()

@@ -43,8 +43,13 @@ def add(result: Path, cost: Preparation) -> Preparation:
     """Add to what the file beside `result` says; returns the sum."""
     known = read(result)
     total = known.plus(cost) if known else cost
-    files.write_json(cost_file(result), total.to_json())
+    write(result, total)
     return total
+
+
+def write(result: Path, cost: Preparation) -> None:
+    """Replace what the file beside `result` says, for a stage that knows the cost of all its sessions itself."""
+    files.write_json(cost_file(result), cost.to_json())
 
 
 def read(result: Path) -> Preparation | None:

@@ -3,13 +3,13 @@ keys ignored, so that runs of other versions stay readable. What was added later
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from actfirst import reading
 from actfirst.errors import RunFolderError
 
 
@@ -36,8 +36,8 @@ def parse(data: Mapping[str, object], kind: type[Kind], where: str) -> Kind:
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file; anything else is an empty one, in which no record can be found."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = reading.read_json(path)
+    except reading.Unreadable as error:
         raise RunFolderError(f"{path} cannot be read: {error}") from error
     return data if isinstance(data, dict) else {}
 

@@ -6,7 +6,6 @@ Everything is read when it is first asked for, and once.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, RunFolderError
+from actfirst.reading import Unreadable, read_toml
 from actfirst.runs.episodes import EpisodeLine
 from actfirst.runs.evaluations import Evaluation, StoredEvaluation
 from actfirst.runs.lines import (
@@ -80,15 +80,15 @@ class Run:
         """The run's configuration as TOML tables: another version may have written it."""
         path = saved_config(self.folder)
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            return read_toml(path)
+        except Unreadable as error:
             raise RunFolderError(f"{path} cannot be read: {error}") from error
 
     @property
     def seed(self) -> int:
         try:
             return int(self.config["run"]["seed"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RunFolderError(f"{saved_config(self.folder)} does not say run.seed: {error}") from error
 
     @cached_property

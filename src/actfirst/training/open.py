@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
@@ -53,6 +54,10 @@ from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stored_state import StoredState
 from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
+
+if TYPE_CHECKING:
+    from actfirst.training.local import LocalLearner
+    from actfirst.training.ray.learner import RayLearner
 
 
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
@@ -211,7 +216,7 @@ class OpenedRun:
             self.carried = {"elapsed": state.elapsed, "process_seconds": state.process_seconds}
         # What a lost learner had done took time, too.
         state = state.model_copy(update=self.carried)
-        learner = self.learner = self._start_learner()
+        learner = self.learner = start_learner(self.found.config, self.found.student, self.folder.checkpoints)
         try:
             await learner.open(checkpoint)
             # Engines begin with the student also when a run is resumed: on Ray, those that replace lost ones need a
@@ -222,16 +227,6 @@ class OpenedRun:
         except BaseException:
             await learner.close()
             raise
-
-    def _start_learner(self) -> TrainingLearner:
-        config, student = self.found.config, self.found.student
-        if config.runtime.kind == "local":
-            from actfirst.training.local import LocalLearner
-
-            return LocalLearner(student, config.learner, self.folder.checkpoints)
-        from actfirst.training.ray.learner import start_learner
-
-        return start_learner(student, config, self.folder.checkpoints)
 
     def _scores(self) -> Scores:
         if self.found.config.runtime.kind == "ray":
@@ -303,6 +298,17 @@ class OpenedRun:
             arrival=Arrival(config, learner, self._scores()),
             history=list(state.evaluations),
         )
+
+
+def start_learner(config: Config, student: Path, checkpoints: Path) -> LocalLearner | RayLearner:
+    """The learner where the recipe says, not opened yet."""
+    if config.runtime.kind == "local":
+        from actfirst.training.local import LocalLearner
+
+        return LocalLearner(student, config.learner, checkpoints)
+    from actfirst.training.ray.learner import start_learner
+
+    return start_learner(student, config, checkpoints)
 
 
 def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:

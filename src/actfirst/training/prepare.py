@@ -7,85 +7,81 @@
     references   the best of all candidates        DIR/references.jsonl
 
 Paper, appendix "Teacher Training and Reference Construction". Each stage begins with what the stage before it made. A
-stage whose result is there and whole is skipped, one that was stopped goes on; DIR/prepare.md and DIR/prepare.json say
-what each cost and gave.
+stage whose result is there and whole is skipped, one that was stopped goes on. One whose result is gone, or that was
+built on something else than what is there now, is made again, and so are those that were built on it.
+DIR/prepare.md and DIR/prepare.json say what each cost and gave. What the stages do is in `prepare_stages.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from pathlib import Path
 
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.config.teacher_sections import StageName
-from actfirst.environments.registry import hosting, kind_of, open_world
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.models.folder import find_model
 from actfirst.models.fresh import start_model
-from actfirst.records import Task
-from actfirst.references.build.build import Plan, build_store
-from actfirst.references.build.coverage import coverage
-from actfirst.references.sources import Import
-from actfirst.references.store import ReferenceStore
 from actfirst.runs import preparation
-from actfirst.runs.files import read_json_lines, write_atomically, write_json
+from actfirst.runs.files import write_atomically, write_json, writing
 from actfirst.runs.lock import RunLock
 from actfirst.runs.record import Record, parse, read_object
-from actfirst.runs.run import open_run
-from actfirst.runs.run_folder import CONFIG, SUMMARY
-from actfirst.training.open import train
-from actfirst.training.playing import engines_of, evaluate_model, in_play, open_player
-from actfirst.training.sft import SftWatcher, fine_tune
-from actfirst.training.teacher_rollouts import TeacherRollouts
-from actfirst.training.watch import Watcher
+from actfirst.training.prepare_stages import STAGES, Call, Gave, StageWatcher, built_on
 
 STATE, PAGE = "prepare.json", "prepare.md"
-EVALUATION, CANDIDATES, REFERENCES = "evaluation.json", "candidates.jsonl", "references.jsonl"
-Gave = Mapping[str, float | int | str | None]
 
 
 class StageRecord(Record):
-    """A finished stage: what it was asked for, what it cost and what it gave."""
+    """A stage: what it was asked for, what it cost and what it gave.
+
+    `built_on` is a fingerprint of the model that it began with, or of the candidates that references were chosen from;
+    empty where an older version wrote it. Without `finished` it was stopped.
+    """
 
     name: StageName
     settings: tuple[str, ...]
     model: str
+    built_on: str = ""
+    finished: bool = True
     seconds: float
     gave: dict[str, float | int | str | None]
 
 
 class PrepareRecord(Record):
-    """All finished stages of a folder."""
+    """All stages of a folder that were begun."""
 
     recipe: str
     overrides: tuple[str, ...]
     start: str
     stages: tuple[StageRecord, ...] = ()
 
+    def stage(self, name: StageName) -> StageRecord | None:
+        return next((stage for stage in self.stages if stage.name == name), None)
 
-class PrepareWatcher:
+    def without(self, *names: StageName) -> PrepareRecord:
+        return self.model_copy(update={"stages": tuple(one for one in self.stages if one.name not in names)})
+
+    def plus(self, stage: StageRecord) -> PrepareRecord:
+        stages = sorted((*self.without(stage.name).stages, stage), key=lambda one: list(STAGES).index(one.name))
+        return self.model_copy(update={"stages": tuple(stages)})
+
+
+class PrepareWatcher(StageWatcher):
     """Told of everything that a person may want to see. This one looks at nothing."""
 
     def skipped(self, stage: StageRecord) -> None: ...
 
+    def again(self, name: StageName, reason: str, kept: Path | None) -> None:
+        """A stage will be made again. Its old result, if there was one, is `kept`."""
+
     def began(self, name: StageName, model: Path) -> None: ...
 
     def ended(self, stage: StageRecord) -> None: ...
-
-    def progress(self, done: int, of: int) -> None: ...
-
-    def sft(self) -> SftWatcher:
-        return SftWatcher()
-
-    def training(self, folder: Path) -> Watcher:
-        return Watcher()
 
 
 def prepare(
@@ -119,26 +115,15 @@ class _Pipeline:
         done = self._before(start)
         model = start_model(start, "prepare.start", self.folder / "start", self.config.run.seed)
         for name in section.stages:
-            settings = tuple(getattr(section, name, ()))
-            finished = next((one for one in done.stages if one.name == name), None)
-            if finished is not None and self._whole(finished, settings):
-                self.watcher.skipped(finished)
+            base = built_on(name, model, self.folder)
+            done = self._without_outdated(done, name, base)
+            before = done.stage(name)
+            if before is not None and before.finished:
+                self.watcher.skipped(before)
             else:
-                self.watcher.began(name, model)
-                began = time.monotonic()
-                spent = finished.seconds if finished else 0.0
-                gave = _STAGES[name](self, self._config(name, settings, model), model)
-                seconds = round(spent + time.monotonic() - began, 2)
-                finished = StageRecord(
-                    name=name, settings=settings, model=str(model), seconds=seconds, gave=dict(gave)
-                )
-                others = tuple(one for one in done.stages if one.name != name)
-                done = done.model_copy(update={"stages": (*others, finished)})
-                write_json(self.folder / STATE, done.to_json())
-                write_atomically(self.folder / PAGE, page(done))
-                self.watcher.ended(finished)
-            if name in _MODEL_STAGES:
-                model = find_model(str(self.folder / name), f"prepare, stage {name}")
+                done = self._run(done, name, model, base)
+            if STAGES[name].makes_model:
+                model = find_model(str(self.folder / STAGES[name].result), f"prepare, stage {name}")
         return done
 
     def _before(self, start: str) -> PrepareRecord:
@@ -155,118 +140,88 @@ class _Pipeline:
             )
         return found
 
-    def _whole(self, stage: StageRecord, settings: tuple[str, ...]) -> bool:
-        """Whether the result of a finished stage is still there; another recipe's result is refused."""
+    def _without_outdated(self, done: PrepareRecord, name: StageName, base: str) -> PrepareRecord:
+        """Without a stage that must be made again, and without all that was built on it."""
+        stage, settings = done.stage(name), self._settings(name)
+        if stage is None:
+            return done
         if stage.settings != settings:
             raise RunFolderError(
                 f"stage {stage.name} in {self.folder} was made with other settings ({' '.join(stage.settings)}); "
                 "bring them back, or choose another folder"
             )
-        if stage.name in _MODEL_STAGES:
-            run = self.folder / stage.name
-            return (run / SUMMARY).is_file() and bool(open_run(run).checkpoints())
-        return (self.folder / _FILES[stage.name]).is_file()
+        if stage.finished and not STAGES[name].is_whole(self.folder):
+            reason = "its result is gone"
+        elif stage.built_on not in ("", base):
+            reason = f"the {'candidates have' if name == 'references' else 'model before it has'} changed"
+        else:
+            return done
+        outdated = {name: reason} | dict.fromkeys(self._fed_by(name), f"{name} is made again")
+        for each, why in outdated.items():
+            if (self.folder / STAGES[each].result).exists() or done.stage(each):
+                self.watcher.again(each, why, self._set_aside(each))
+        return self._keep(done.without(*outdated))
 
-    def _config(self, name: StageName, settings: Sequence[str], model: Path) -> Config:
-        """The recipe as a stage uses it. The teacher that a method may ask is what the stage begins with."""
-        models = [f"models.student={_quoted(model)}", f"models.teacher={_quoted(model)}"]
-        own = self.config.prepare.gigpo_recipe if name == "gigpo" else ""
-        return resolve(own or self.recipe, [*self.overrides, *models, *settings])
+    def _fed_by(self, name: StageName) -> Iterator[StageName]:
+        stages = self.config.prepare.stages
+        return (later for later in stages[stages.index(name) + 1 :] if later in STAGES[name].feeds)
 
-    def sft(self, config: Config, model: Path) -> Gave:
-        run = self.folder / "sft"
-        summary = fine_tune(config, run, resume=(run / CONFIG).is_file(), watcher=self.watcher.sft())
-        before, after = summary.held_out
-        return {
-            "steps": summary.updates,
-            "examples": summary.examples,
-            "loss": summary.last_loss,
-            "held-out loss before": before,
-            "held-out loss after": after,
-            "success %": summary.success_rate.after,
-            "training seconds": round(summary.training_seconds, 1),
-        }
+    def _set_aside(self, name: StageName) -> Path | None:
+        """Nothing is deleted but the cost: that of the new result begins at 0."""
+        result = self.folder / STAGES[name].result
+        preparation.cost_file(result).unlink(missing_ok=True)
+        if not result.exists():
+            return None
+        names = (result.with_name(f"{result.name}.outdated-{number}") for number in count(1))
+        kept = next(path for path in names if not path.exists())
+        with writing(kept):
+            return result.rename(kept)
 
-    def gigpo(self, config: Config, model: Path) -> Gave:
-        run = self.folder / "gigpo"
-        summary = train(config, run, resume=(run / CONFIG).is_file(), watcher=self.watcher.training(run))
-        return {
-            "method": config.rollout.method,
-            "updates": summary.updates,
-            "success before %": summary.success_rate.before,
-            "success after %": summary.success_rate.after,
-            "training seconds": round(summary.training_seconds, 1),
-        }
-
-    def evaluate(self, config: Config, model: Path) -> Gave:
-        result = asyncio.run(evaluate_model(config, model, self.watcher.progress))
-        write_json(self.folder / EVALUATION, {"model": str(model), "result": result.to_json()})
-        found = result.overall
-        return {
-            "tasks": found.tasks,
-            "success %": found.success_rate.mean,
-            "score": found.score.mean,
-            "rounds": found.rounds.mean,
-        }
-
-    def candidates(self, config: Config, model: Path) -> Gave:
-        path = self.folder / CANDIDATES
-
-        async def play() -> None:
-            async with open_player(config, model) as (stage, player):
-                tasks = _tasks(config, stage.world.tasks("train"))
-                rollouts = TeacherRollouts(
-                    player=player,
-                    model=model.parent.parent.parent.name or model.name,
-                    count=config.prepare.rollouts,
-                    seed=config.run.seed,
-                    path=path,
-                    at_once=in_play(config.evaluation, engines_of(config)),
-                    environment=config.environment.name,
-                )
-                await rollouts.collect(tasks, self.watcher.progress)
-
-        asyncio.run(play())
-        scored = sum(bool(line["actions"]) for line in read_json_lines(path))
-        cost = preparation.read(path)
-        steps = cost.environment_steps if cost else 0
-        return {"candidates": cost.candidates if cost else 0, "environment_steps": steps, "that scored": scored}
-
-    def references(self, config: Config, model: Path) -> Gave:
-        kind, opener = kind_of(config.environment), partial(open_world, config.environment)
-        tasks = _tasks(config, opener().tasks("train"))
-        played, store = self.folder / CANDIDATES, self.folder / REFERENCES
-        plan = Plan(
-            sources=(config.references.source,) if kind.sources.ways else (),
-            imports=(Import(played, "teacher"),) if _any_candidate(played) else (),
-            workers=(os.cpu_count() or 1) if hosting(config.environment).processes else 0,
+    def _run(self, done: PrepareRecord, name: StageName, model: Path, base: str) -> PrepareRecord:
+        """Run one stage; how far it came is written down also if it is stopped."""
+        before, settings = done.stage(name), self._settings(name)
+        stage = before or StageRecord(
+            name=name,
+            settings=settings,
+            model=str(model),
+            built_on=base,
+            finished=False,
+            seconds=0.0,
+            gave={},
         )
-        configuration = config.environment.model_dump(mode="json")
-        told = self.watcher.progress
-        build_store(kind, opener, plan, tasks, store, configuration, lambda done, of, _: told(done, of))
-        found = coverage(ReferenceStore.read(store))
-        return {
-            "tasks": len(tasks),
-            "references": len(ReferenceStore.read(store)),
-            "from the teacher": found.sources.get("teacher", 0),
-        }
+        done = self._keep(done.plus(stage))
+        self.watcher.began(name, model)
+        began, gave = time.monotonic(), dict[str, float | int | str | None]()
+        call = Call(self._config(name, model), model, self.folder / STAGES[name].result, self.watcher)
+        try:
+            gave.update(STAGES[name].run(call))
+        finally:
+            seconds = round(stage.seconds + time.monotonic() - began, 2)
+            stage = stage.model_copy(update={"finished": bool(gave), "seconds": seconds, "gave": gave})
+            done = self._keep(done.plus(stage))
+        self.watcher.ended(stage)
+        return done
 
+    def _keep(self, done: PrepareRecord) -> PrepareRecord:
+        write_json(self.folder / STATE, done.to_json())
+        write_atomically(self.folder / PAGE, page(done))
+        return done
 
-_MODEL_STAGES = ("sft", "gigpo")
-_FILES = {"evaluate": EVALUATION, "candidates": CANDIDATES, "references": REFERENCES}
-_STAGES: dict[StageName, Callable[[_Pipeline, Config, Path], Gave]] = {
-    "sft": _Pipeline.sft,
-    "gigpo": _Pipeline.gigpo,
-    "evaluate": _Pipeline.evaluate,
-    "candidates": _Pipeline.candidates,
-    "references": _Pipeline.references,
-}
+    def _settings(self, name: StageName) -> tuple[str, ...]:
+        return tuple(getattr(self.config.prepare, name, ()))  # references have none
+
+    def _config(self, name: StageName, model: Path) -> Config:
+        """The recipe as a stage uses it. The teacher that a method may ask is what the stage begins with."""
+        models = [f"models.student={json.dumps(str(model))}", f"models.teacher={json.dumps(str(model))}"]
+        own = self.config.prepare.gigpo_recipe if name == "gigpo" else ""
+        return resolve(own or self.recipe, [*self.overrides, *models, *self._settings(name)])
 
 
 def page(record: PrepareRecord) -> str:
     """What each stage cost and gave, in Markdown."""
     rows = [
-        f"| {stage.name} | {stage.seconds:,.1f} | {'; '.join(_words(stage.gave))} |" for stage in record.stages
+        f"| {stage.name} | {stage.seconds:,.1f} | {'; '.join(_words(stage.gave)) or 'stopped'} |"
+        for stage in record.stages
     ]
     whole = sum(stage.seconds for stage in record.stages)
     return "\n".join(
@@ -293,15 +248,3 @@ def _words(gave: Gave) -> list[str]:
         for key, value in gave.items()
         if value is not None
     ]
-
-
-def _tasks(config: Config, tasks: Sequence[Task]) -> Sequence[Task]:
-    return tasks[: config.prepare.tasks or len(tasks)]
-
-
-def _any_candidate(path: Path) -> bool:
-    return any(line["actions"] for line in read_json_lines(path))
-
-
-def _quoted(path: Path) -> str:
-    return json.dumps(str(path))

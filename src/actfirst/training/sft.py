@@ -39,7 +39,7 @@ from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink, check_sinks, open_sinks
 from actfirst.training.clock import StageClock
-from actfirst.training.open import stored_state
+from actfirst.training.open import start_learner, stored_state
 from actfirst.training.sft_examples import Examples, read_examples
 
 if TYPE_CHECKING:
@@ -93,18 +93,15 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
     quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
-    # What a method of rewards does to its batches is none of fine-tuning's business.
-    plain = LearnerSection()
-    only = {
-        name: getattr(plain, name) for name in ("whole_batches", "aggregation", "kl_weight", "entropy_weight")
-    }
-    config = config.model_copy(update={"learner": config.learner.model_copy(update=only)})
+    config = config.model_copy(update={"learner": _without_rewards(config.learner)})
     examples = read_examples(config, open_encoder(student), watcher.reading)
     async with AsyncExitStack() as opened:
         begin = RunFolder.open if resume else RunFolder.create
         run_folder = opened.enter_context(begin(folder, dump_toml(config)))
         _claim(run_folder.path / DATA, examples)
-        learner = _start_learner(config, student, run_folder.checkpoints, opened)
+        if config.runtime.kind == "ray":
+            _start_cluster(config, opened)
+        learner = start_learner(config, student, run_folder.checkpoints)
         opened.push_async_callback(learner.close)
         state, checkpoint = stored_state(run_folder)
         run_folder.rewind(state.offsets)
@@ -138,18 +135,19 @@ def _claim(path: Path, examples: Examples) -> None:
     write_json(path, made)
 
 
-def _start_learner(config: Config, student: Path, checkpoints: Path, opened: AsyncExitStack) -> SftLearner:
-    if config.runtime.kind == "local":
-        from actfirst.training.local import LocalLearner
+def _without_rewards(learner: LearnerSection) -> LearnerSection:
+    """The learner's settings but for those that methods of rewards bring."""
+    plain, brought = LearnerSection(), ("whole_batches", "aggregation", "kl_weight", "entropy_weight")
+    return learner.model_copy(update={name: getattr(plain, name) for name in brought})
 
-        return LocalLearner(student, config.learner, checkpoints)
+
+def _start_cluster(config: Config, opened: AsyncExitStack) -> None:
+    """A cluster with room for the learner alone."""
     from actfirst.training.ray.cluster import Demands, cluster
-    from actfirst.training.ray.learner import start_learner
 
     wanted = Demands.of(config)
     nothing = {name: replace(getattr(wanted, name), count=0) for name in ("engine", "teacher", "environment")}
     opened.enter_context(cluster(config.runtime, replace(wanted, **nothing)))
-    return start_learner(student, config, checkpoints)
 
 
 @dataclass

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 
 from actfirst.config.config import Config
-from actfirst.config.teacher_sections import SftSection
+from actfirst.config.teacher_sections import SftDataSection, SftSection
 from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import Kind, hosting, kind_of, open_world
 from actfirst.errors import ConfigError, DataError, PromptTooLong
@@ -29,18 +30,28 @@ from actfirst.runs.lines import SftData
 from actfirst.seeds import derive_uniform
 from actfirst.training.sft_sources import Source, Trajectory, Written, action_text, full_response, read_source
 
+_BLUNDER = 0.2  # share of strayings that are not possible
 _SECONDS = 1800.0  # how long the replay of one trajectory may take in a worker process
 
 
 @dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a turn can be shown as. `action` is the right one, None where nobody knows a valid one; `response` is None
+    where nobody gave reasons. `dynamics`: what was done led to what came after it."""
+
+    action: str | None
+    response: str | None
+    dynamics: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """One turn that was replayed. `after` is what the action led to; `response` None where nobody gave reasons."""
+    """One turn that was replayed: `taken` was done and led to `after`."""
 
     origin: str
     context: TurnContext
-    action: str
-    valid: bool
-    response: str | None
+    lesson: Lesson
+    taken: str
     after: Observation
 
 
@@ -63,7 +74,7 @@ def read_examples(
     kind, world = kind_of(config.environment), open_world(config.environment)
     maker = ExampleMaker(
         encoder,
-        read_templates(kind.prompts),
+        [read_templates(kind.prompts, order) for order in settings.prompts or (config.environment.prompts,)],
         settings,
         config.rollout.generation.prompt_limit,
         Ending(config.rollout.generation.fast_reasoning),
@@ -72,7 +83,7 @@ def read_examples(
     workers = (os.cpu_count() or 1) if hosting(config.environment).processes else 0
     for entry in settings.data:
         source = read_source(entry, kind, world)
-        maker.begin(source)
+        maker.begin()
         begin = partial(_replayer, kind, partial(open_world, config.environment))
         for number, replayed in enumerate(_replays(source, begin, workers), start=1):
             maker.add_trajectory(source, replayed)
@@ -91,7 +102,7 @@ class ExampleMaker:
     """Turns what was shown into token ids, and counts what becomes of everything."""
 
     encoder: PromptEncoder
-    templates: TemplateSet
+    templates: Sequence[TemplateSet]
     settings: SftSection
     prompt_limit: int
     fast_ending: Ending
@@ -102,10 +113,12 @@ class ExampleMaker:
     _kept: int = 0
     _modes: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, source: Source) -> None:
+    def begin(self) -> None:
+        """Count anew, for the next source."""
         self._kept, self._modes = 0, Counter()
 
     def end(self, source: Source) -> None:
+        """Keep what the source gave."""
         count = len(source.trajectories) or len(source.written)
         modes = {mode: self._modes[mode] for mode in sorted(self._modes)}
         self.data.append(
@@ -144,14 +157,15 @@ class ExampleMaker:
         after = shown.after.text if mode is Mode.INVERSE_DYNAMICS else None
         ending = Ending.OPEN if mode is Mode.FULL else self.fast_ending
         try:
-            prompt = fit(self.encoder, self.templates, mode, shown.context, self.prompt_limit, after, ending)
+            prompt = fit(
+                self.encoder, self._templates(shown), mode, shown.context, self.prompt_limit, after, ending
+            )
         except PromptTooLong:
             source.dropped["turns whose prompt is too long"] += 1
             return
-        response = (
-            shown.response if mode is Mode.FULL else action_text(shown.action).removeprefix(ending.prefill)
-        )
-        assert response is not None
+        action = shown.taken if mode is Mode.INVERSE_DYNAMICS else shown.lesson.action
+        reasons = shown.lesson.response if mode is Mode.FULL else None
+        response = reasons or action_text(action or "").removeprefix(ending.prefill)
         self._keep(source, shown.origin, mode.value, prompt.ids, response)
 
     def _keep(self, source: Source, origin: str, mode: str, prompt: Sequence[int], response: str) -> None:
@@ -165,14 +179,19 @@ class ExampleMaker:
         held = derive_uniform(self.seed, "held out", origin) < self.settings.held_out
         (self.held_out if held else self.train).append(Example(array("I", prompt), array("I", ids), origin))
 
+    def _templates(self, shown: Shown) -> TemplateSet:
+        """One order of prompts for a whole trajectory."""
+        if len(self.templates) == 1:
+            return self.templates[0]
+        return self.templates[int(derive_uniform(self.seed, "prompts", shown.origin) * len(self.templates))]
+
     def _mode(self, shown: Shown) -> Mode | None:
         """What the turn is shown as; an invalid action is shown by nothing."""
-        if not shown.valid:
-            return None
+        lesson = shown.lesson
         shares = {
-            Mode.FULL: self.settings.full if shown.response is not None else 0.0,
-            Mode.NEXT_ACTION: self.settings.next_action,
-            Mode.INVERSE_DYNAMICS: self.settings.inverse_dynamics,
+            Mode.FULL: self.settings.full if lesson.action and lesson.response else 0.0,
+            Mode.NEXT_ACTION: self.settings.next_action if lesson.action else 0.0,
+            Mode.INVERSE_DYNAMICS: self.settings.inverse_dynamics if lesson.dynamics else 0.0,
         }
         place = derive_uniform(self.seed, "mode", shown.origin, shown.context.turn) * sum(shares.values())
         for mode, share in shares.items():
@@ -190,8 +209,7 @@ class Replayed:
     instruction: str
     observations: tuple[Observation, ...]
     actions: tuple[str, ...]
-    valid: tuple[bool, ...]
-    responses: tuple[str | None, ...]
+    lessons: tuple[Lesson, ...]
 
     @property
     def final(self) -> Observation:
@@ -199,17 +217,10 @@ class Replayed:
 
     def turns(self) -> Iterator[Shown]:
         history: tuple[Pair, ...] = ()
-        for place, action in enumerate(self.actions):
+        for place, (action, lesson) in enumerate(zip(self.actions, self.lessons, strict=True)):
             seen = self.observations[place]
             context = TurnContext(self.instruction, history, seen, place + 1)
-            yield Shown(
-                self.origin,
-                context,
-                action,
-                self.valid[place],
-                self.responses[place],
-                self.observations[place + 1],
-            )
+            yield Shown(self.origin, context, lesson, action, self.observations[place + 1])
             history = (*history, Pair(seen.text, action))
 
 
@@ -223,8 +234,9 @@ class Replayer:
 
     def work(self, job: Trajectory) -> Replayed | GivenUp:
         instruction, seen = self.environment.reset(job.task)
-        observations, actions, valid, responses = [seen], list[str](), list[bool](), list[str | None]()
+        observations, actions, lessons = [seen], list[str](), list[Lesson]()
         history: tuple[Pair, ...] = ()
+        walk = None if job.shown_by is None else _Walk(self.kind, job, job.shown_by)
         count = self.world.turn_limit if job.actions is None else len(job.actions)
         for place in range(count):
             if seen.done:
@@ -232,30 +244,61 @@ class Replayer:
             if job.observations and job.observations[place] != seen.text:
                 return GivenUp("does not replay: an observation differs")
             context = TurnContext(instruction, history, seen, place + 1)
-            action, response = self._choose(job, place, context)
+            action, lesson = walk.turn(context) if walk else self._given(job, place, context)
             actions.append(action)
-            responses.append(response)
-            valid.append(self.kind.rules.valid(action, seen))
+            lessons.append(lesson)
             history = (*history, Pair(seen.text, action))
             seen = self.environment.step(action)
             observations.append(seen)
-        return Replayed(
-            job.origin, instruction, tuple(observations), tuple(actions), tuple(valid), tuple(responses)
-        )
+        return Replayed(job.origin, instruction, tuple(observations), tuple(actions), tuple(lessons))
 
-    def _choose(self, job: Trajectory, place: int, context: TurnContext) -> tuple[str, str | None]:
-        stored = job.responses[place] if job.responses else None
-        demonstrator = self.kind.sources.demonstrator if job.reasoned else None
-        if job.actions is None or demonstrator is not None:
-            assert demonstrator is not None
-            turn = demonstrator(context)
-            if job.actions is None or turn.action == job.actions[place]:
-                return turn.action, full_response(turn.reasoning, turn.action)
+    def _given(self, job: Trajectory, place: int, context: TurnContext) -> tuple[str, Lesson]:
+        """The action of a list, with the response that was stored for it or the demonstrator's if it agrees."""
         assert job.actions is not None
-        return job.actions[place], stored
+        action = job.actions[place]
+        response = job.responses[place] if job.responses else None
+        demonstrator = self.kind.sources.demonstrator if job.reasoned else None
+        if demonstrator is not None and (turn := demonstrator(context)).action == action:
+            response = full_response(turn.reasoning, action)
+        valid = self.kind.rules.valid(action, context.observation)
+        return action, Lesson(action if valid else None, response, valid)
 
     def close(self) -> None:
         self.environment.close()
+
+
+class _Walk:
+    """The demonstrator's way through one task. What it does is what it shows, unless it strays: then it does anything
+    admissible, or now and then what was possible earlier and is not now, as models do."""
+
+    def __init__(self, kind: Kind, job: Trajectory, settings: SftDataSection) -> None:
+        self._kind = kind
+        self._settings = settings
+        self._strays = settings.stray if job.strays else 0.0
+        self._rng = Random(job.origin)
+        self._earlier: set[str] = set()
+
+    def turn(self, context: TurnContext) -> tuple[str, Lesson]:
+        sources, settings, rng = self._kind.sources, self._settings, self._rng
+        assert sources.demonstrator is not None
+        right = sources.demonstrator(context)
+        unlearned = right.stage in settings.unlearned
+        shown = right
+        if unlearned and rng.random() >= settings.learned:
+            assert sources.novice is not None
+            shown = sources.novice(context, rng)
+        dynamics = not unlearned or rng.random() < settings.learned_dynamics
+        action = self._astray(context.observation.admissible) if rng.random() < self._strays else right.action
+        valid = self._kind.rules.valid(action, context.observation)
+        response = full_response(shown.reasoning, shown.action)
+        return action, Lesson(shown.action, response, dynamics and valid)
+
+    def _astray(self, admissible: Sequence[str]) -> str:
+        self._earlier.update(admissible)
+        impossible = sorted(self._earlier.difference(admissible))
+        if impossible and self._rng.random() < _BLUNDER:
+            return self._rng.choice(impossible)
+        return self._rng.choice(admissible)
 
 
 def _replayer(kind: Kind, opener: Callable[[], World]) -> Replayer:

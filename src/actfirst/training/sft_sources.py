@@ -8,7 +8,6 @@ keeps the file and line that it stood on; a line that cannot be used is an error
 from __future__ import annotations
 
 import json
-import lzma
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +21,8 @@ from actfirst.environments.base import World
 from actfirst.environments.registry import Kind
 from actfirst.errors import DataError
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
+from actfirst.reading import Unreadable, parse_json, unpacked
 from actfirst.records import Task
-from actfirst.references.build.demonstrations import unpacked
 from actfirst.references.sources import match_task, unique_tails
 from actfirst.references.store import ReferenceStore
 from actfirst.runs.episodes import EpisodeLine, TurnLine
@@ -42,7 +41,7 @@ class Trajectory:
 
     `responses` are the texts by which the actions were chosen, without an end mark, None where there is none.
     `observations` are what was seen before each action, where that is known. `reasoned` asks the demonstrator for the
-    reasons of the actions.
+    reasons of the actions; `shown_by` says where its walk strays, and at which stages a novice shows what to do.
     """
 
     origin: str
@@ -51,6 +50,8 @@ class Trajectory:
     responses: tuple[str | None, ...] = ()
     observations: tuple[str, ...] = ()
     reasoned: bool = False
+    shown_by: SftDataSection | None = None
+    strays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,16 @@ def _demonstrator(source: Source, kind: Kind, world: World) -> None:
         raise DataError(
             f'{world.name} has no demonstrator; take sft.data of kind = "run", "rollouts" or a file'
         )
+    settings = source.settings
+    if settings.unlearned and kind.sources.novice is None:
+        raise DataError(f"{world.name} has no novice; leave sft.data.unlearned empty")
     for task in _chosen(source, world).values():
-        source.trajectories.append(Trajectory(f"demonstrator, task {task.id}", task, None, reasoned=True))
+        for walk in range(1, settings.walks + 1):
+            again = f", walk {walk}" if walk > 1 else ""
+            origin = f"demonstrator, task {task.id}{again}"
+            source.trajectories.append(
+                Trajectory(origin, task, None, reasoned=True, shown_by=settings, strays=walk > 1)
+            )
 
 
 def _action_lists(source: Source, kind: Kind, world: World) -> None:
@@ -243,15 +252,15 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     """The JSON of every line that is not blank, and where it stands."""
     try:
         lines = unpacked(path).split(b"\n")
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except Unreadable as error:
+        raise DataError(f"cannot read {path}: {error}") from error
     for number, line in enumerate(lines, start=1):
         if line.strip():
             origin = f"{path}, line {number}"
             try:
-                yield origin, json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{origin} is not JSON: {error}") from None
+                yield origin, parse_json(line)
+            except Unreadable as error:
+                raise DataError(f"{origin} cannot be read: {error}") from None
 
 
 class _Fields:

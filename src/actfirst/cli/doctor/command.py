@@ -20,12 +20,12 @@ def doctor(
     """
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.text import Text
 
     from actfirst.cli.doctor import default, extras, machine
     from actfirst.cli.doctor.environments import environment_checks
     from actfirst.environments.findings import State, examine
+    from actfirst.terminal.console import Console
 
     console = Console(highlight=False)
     styles = {State.OK: "green", State.WARN: "yellow", State.MISSING: "dim", State.BROKEN: "bold red"}

@@ -16,6 +16,7 @@ from actfirst.cli.lab import bench_envs, bench_speed
 from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
+from actfirst.terminal.visible import say
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -162,7 +163,7 @@ def _show_rollout(path: Path) -> None:
     from actfirst.lab.rollout.result import read_rollout
 
     table = rollout_table((path, read_rollout(path)), 1)
-    print(table.title)
+    say(table.title)
     print_table(table.heads, table.texts())
     print_note(table.note)
 

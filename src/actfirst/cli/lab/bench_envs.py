@@ -13,6 +13,7 @@ import typer
 
 from actfirst.cli.console import print_note, print_records, read_counts, write_result
 from actfirst.cli.options import Python, ResultFile
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
@@ -159,7 +160,7 @@ def _show(lines: list[Throughput], compared: Ratio | None) -> None:
         for line in lines
     )
     if compared is not None:
-        print(
+        say(
             f"\none step inside its process, {compared.rounds} alternating rounds, median (least to most):\n"
             f"  {compared.fast}: {compared.fast_ms.text(4)} ms of processor time\n"
             f"  {compared.slow}: {compared.slow_ms.text(1)} ms of processor time\n"

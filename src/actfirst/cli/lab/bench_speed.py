@@ -10,6 +10,7 @@ import typer
 from actfirst.cli.console import print_note, print_records, write_result
 from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.lab.speed.options import Row
@@ -161,7 +162,7 @@ def sync(
             f"{config.engine.kind} engine, {config.runtime.kind} runtime: {growth(found) * 1e3:.0f} ms"
         )
     _show_sync(timings)
-    print("\n".join(f"{slope} for each further 100 million parameters" for slope in slopes))
+    say("\n".join(f"{slope} for each further 100 million parameters" for slope in slopes))
     swapped: list[SwapTiming] = []
     for kind in engine if under_way else []:
         config = resolve("pocket", [*(overrides or []), f"engine.kind={kind}"])
@@ -176,7 +177,7 @@ def sync(
 def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
     from actfirst.lab.spread import Spread
 
-    print(f"New weights while {under_way} full responses are under way, median (least-most):")
+    say(f"New weights while {under_way} full responses are under way, median (least-most):")
     print_records(
         {
             "engine": one.engine,

@@ -36,13 +36,12 @@ def compare(
     Interrupt it at any time: the same command goes on where it was, and repeats no finished run. Runs, table and
     picture go to runs/compare-RECIPE.
     """
-    from rich.console import Console
-
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.compare_picture import draw_comparison
     from actfirst.lab.compare_runs import collect, make_runs, plan_runs
     from actfirst.lab.compare_table import markdown, print_comparison
     from actfirst.runs.files import write_atomically, write_json
+    from actfirst.terminal.console import Console
 
     methods, overrides = split_arguments(arguments)
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"

@@ -11,6 +11,7 @@ import typer
 
 from actfirst.cli.console import print_note, print_records, write_result
 from actfirst.cli.options import Overrides, ResultFile
+from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.lab.torture.torture import Tortured
@@ -54,7 +55,7 @@ def torture(
     if rows:
         print_records(rows)
     for failure in result.failures:
-        print(failure)
+        say(failure)
     write_result(json_file, {"recipe": recipe, "overrides": overrides or [], **asdict(result)})
     if result.failures:
         print_note(f"the runs that did not survive are in {place}")

@@ -3,12 +3,14 @@
 What may pass by itself (no connection, no answer in time, an error of the server, an answer that makes no sense)
 is tried again, elsewhere if there is an elsewhere; when all attempts are used up the run cannot go on, so that is
 an EngineError. What a server refuses (a 4xx) is about this one request, so that is a TeacherError at once.
+
+A server is not trusted: its answer has a largest size, which depends on what was asked and also holds for what a
+compressed one unpacks to, redirects are not followed, and nothing that it says is shown with our key in it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,12 +21,17 @@ from actfirst.config.sections import ServerSection
 from actfirst.engines.remote.replicas import Replica, Replicas
 from actfirst.engines.remote.wire import Json, Malformed
 from actfirst.errors import ConfigError, EngineError, TeacherError
+from actfirst.reading import Unreadable, parse_object, unpacked_gzip
 
 _PASSES = {408, 425, 429}  # the only refusals that waiting can fix
 _FIRST_PAUSE = 0.25  # seconds before the second attempt; doubles with each further one
 _LONGEST_PAUSE = 8.0
 _SHOWN = 300  # characters of a server's own message
-_MOST_BYTES = 64 * 2**20  # of an answer: with the cap on requests this bounds the memory of all
+_LOOKED_AT = 4096  # bytes of it in which our key is looked for before it is shown
+_MOST_BYTES = 64 * 2**20  # of any answer
+_BASE_BYTES = 2**20  # an answer may have so many bytes, and in addition
+_BYTES_PER_TOKEN = 2048  # so many for each token that was sent or asked for: one takes about 100
+_GZIP = {"gzip", "x-gzip", "deflate"}
 
 Answer = TypeVar("Answer")
 
@@ -49,10 +56,12 @@ class Client:
             )
         self.replicas = Replicas(server.urls)
         self._server = server
+        self._key = key
         self._places = asyncio.Semaphore(max_concurrency)
         self._http = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={"Accept-Encoding": "gzip", **({"Authorization": f"Bearer {key}"} if key else {})},
             timeout=None,  # the deadline covers everything
+            follow_redirects=False,  # who answers is who was named, and nobody else is shown our key
             limits=httpx2.Limits(max_connections=max_concurrency),
             trust_env=False,  # a proxy of the environment is not for the servers of a run
         )
@@ -98,32 +107,59 @@ class Client:
         except httpx2.InvalidURL as error:
             raise TeacherError(f"{replica.url} is no address of a server: {error}") from error
         except httpx2.HTTPError as error:
-            raise _Transient(f"{type(error).__name__}: {error}") from error
+            raise _Transient(f"{type(error).__name__}: {self._shown(str(error))}") from error
         finally:
             replica.running -= 1
-        _refuse(replica, path, status, content)
+        _refuse(replica, path, status, self._shown(content[:_LOOKED_AT].decode(errors="replace")))
         try:
-            return read(_parsed(content))
-        except Malformed as error:
-            raise _Transient(f"answered {path} with something else: {error}") from error
+            return read(parse_object(content))
+        except (Malformed, Unreadable) as error:
+            raise _Transient(f"answered {path} with something else: {self._shown(str(error))}") from error
 
     async def _exchange(self, url: str, body: Json | None) -> tuple[int, bytes]:
-        method = "GET" if body is None else "POST"
+        method, most = "GET" if body is None else "POST", _room(body)
         async with self._http.stream(method, url, json=body) as response:
             content = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.aiter_raw():
                 content += chunk
-                if len(content) > _MOST_BYTES:
-                    raise _Transient(f"its answer exceeds {_MOST_BYTES} bytes")
-            return response.status_code, bytes(content)
+                if len(content) > most:
+                    raise _Transient(f"its answer exceeds {most} bytes")
+            return response.status_code, _unpacked(
+                bytes(content), response.headers.get("Content-Encoding", ""), most
+            )
+
+    def _shown(self, said: str) -> str:
+        """The beginning of what a server said. It may have sent our key back."""
+        return (said.replace(self._key, "<the key>") if self._key else said).strip()[:_SHOWN]
 
 
-def _refuse(replica: Replica, path: str, status: int, content: bytes) -> None:
+def _room(body: Json | None) -> int:
+    """How large the answer to a request may be."""
+    prompt, more = (body or {}).get("prompt", ()), (body or {}).get("max_tokens", 0)
+    tokens = (len(prompt) if isinstance(prompt, list | str) else 0) + (more if isinstance(more, int) else 0)
+    return min(_MOST_BYTES, _BASE_BYTES + _BYTES_PER_TOKEN * tokens)
+
+
+def _unpacked(content: bytes, encoding: str, most: int) -> bytes:
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return content
+    if encoding not in _GZIP:
+        raise _Transient(f"its answer is encoded as {encoding[:40]!r}, which was not asked for")
+    try:
+        return unpacked_gzip(content, most)
+    except Unreadable as error:
+        raise _Transient(f"its answer {error}") from error
+
+
+def _refuse(replica: Replica, path: str, status: int, message: str) -> None:
     """Raise what a status other than success means."""
     if status < 300:
         return
-    said = f"status {status}: {content[:_SHOWN].decode(errors='replace').strip() or 'no message'}"
-    if status < 400 or status >= 500 or status in _PASSES:
+    said = f"status {status}: {message or 'no message'}"
+    if status < 400:
+        raise _Transient(f"{said} (redirects are not followed: name the server itself in teacher.server.urls)")
+    if status >= 500 or status in _PASSES:
         raise _Transient(said)
     if status in (404, 405):
         raise NotThere(f"{replica.url}{path} does not exist ({said}); is this an OpenAI-compatible server?")
@@ -132,13 +168,3 @@ def _refuse(replica: Replica, path: str, status: int, content: bytes) -> None:
             f"{replica.url} refuses us ({said}); name the variable of its key: teacher.server.key"
         )
     raise TeacherError(f"{replica.url} refused the request ({said})")
-
-
-def _parsed(content: bytes) -> Json:
-    try:
-        answer = json.loads(content)
-    except ValueError as error:
-        raise Malformed(f"no JSON: {content[:80]!r}") from error
-    if not isinstance(answer, dict):
-        raise Malformed(f"no JSON object: {content[:80]!r}")
-    return answer

@@ -86,7 +86,9 @@ class RemoteEngine:
             raise EngineError("the prompt is empty: give at least one token")
         async with self._request():
             body = wire.generation_request(self.model, prompt_ids, sampling)
-            completion = await self.client.ask(wire.COMPLETIONS, body, wire.read_completion)
+            completion = await self.client.ask(
+                wire.COMPLETIONS, body, lambda answer: wire.read_completion(answer, sampling.max_tokens)
+            )
         self._generated += len(completion.token_ids)
         self._prompted += len(prompt_ids)
         return completion

@@ -2,11 +2,11 @@
 
 Prompt log-probs come in two dialects: vLLM's `prompt_logprobs`, and the `echo` of the original completions API.
 Temperature, top-p and top-k are always sent: a server fills what is left out from the model's own defaults.
+Every number is checked for what it says it is: a log-prob of +50 would be trained on like any other.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +17,10 @@ from actfirst.records import Completion, StopReason
 COMPLETIONS = "/v1/completions"
 MODELS = "/v1/models"
 TOKENIZE = "/tokenize"
+
+_ROUNDING = 1e-3  # a log-prob may be so much above 0, by the server's own rounding
+_LEAST_LOGPROB = -1e4  # vLLM writes -9999 for a token that has no probability
+_MOST_IDS = 2**31
 
 Json = Mapping[str, object]
 Reader = Callable[[Json], bool]
@@ -68,7 +72,7 @@ class PromptLogprobs:
         entries = [_mapping(_mapping(row).get(str(i))) for row, i in zip(rows[1:], ids[1:], strict=True)]
         texts = [entry.get("decoded_token") for entry in entries]
         return ScoredPrompt(
-            tuple(_number(entry.get("logprob")) for entry in entries),
+            tuple(_logprob(entry.get("logprob")) for entry in entries),
             (None, *(text if isinstance(text, str) else None for text in texts)),
         )
 
@@ -89,7 +93,7 @@ class Echo:
         texts = logprobs.get("tokens")
         told = texts[: len(ids)] if isinstance(texts, list) else [None] * len(ids)
         return ScoredPrompt(
-            tuple(_number(value) for value in values[1 : len(ids)]),
+            tuple(_logprob(value) for value in values[1 : len(ids)]),
             tuple(text if isinstance(text, str) else None for text in told),
         )
 
@@ -118,7 +122,8 @@ def generation_request(model: str, ids: Sequence[int], sampling: Sampling) -> Js
     return body
 
 
-def read_completion(answer: Json) -> Completion:
+def read_completion(answer: Json, most: int) -> Completion:
+    """A completion of at most `most` tokens."""
     choice = _choice(answer)
     ids = choice.get("token_ids")
     if not isinstance(ids, list):
@@ -126,16 +131,18 @@ def read_completion(answer: Json) -> Completion:
     values = _list(_mapping(choice.get("logprobs")), "token_logprobs")
     if len(values) != len(ids):
         raise Malformed(f"{len(values)} log-probs for {len(ids)} tokens")
-    return Completion(
-        tuple(int(_number(i)) for i in ids), tuple(_number(value) for value in values), _stop_reason(choice), 0
-    )
+    if len(ids) > most:
+        raise Malformed(f"{len(ids)} tokens where at most {most} were asked for")
+    return Completion(tuple(map(_token_id, ids)), tuple(map(_logprob, values)), _stop_reason(choice), 0)
 
 
 def read_models(answer: Json) -> tuple[ServedModel, ...]:
     found = []
     for entry in map(_mapping, _list(answer, "data")):
         positions = entry.get("max_model_len")
-        found.append(ServedModel(str(entry.get("id")), positions if isinstance(positions, int) else None))
+        if isinstance(positions, bool) or not isinstance(positions, int) or positions <= 0:
+            positions = None
+        found.append(ServedModel(str(entry.get("id")), positions))
     return tuple(found)
 
 
@@ -144,7 +151,7 @@ def tokenize_request(model: str, text: str) -> Json:
 
 
 def read_tokens(answer: Json) -> tuple[int, ...]:
-    return tuple(int(_number(i)) for i in _list(answer, "tokens"))
+    return tuple(map(_token_id, _list(answer, "tokens")))
 
 
 def _scoring(model: str, ids: Sequence[int], temperature: float) -> dict[str, object]:
@@ -177,7 +184,17 @@ def _mapping(value: object) -> Json:
     return value
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Malformed(f"{str(value)[:80]!r} where a finite number was expected")
-    return float(value)
+def _logprob(value: object) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not _LEAST_LOGPROB <= value <= _ROUNDING
+    ):
+        raise Malformed(f"{str(value)[:80]!r} where a log-prob was expected, a number of at most 0")
+    return min(0.0, float(value))
+
+
+def _token_id(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_IDS:
+        raise Malformed(f"{str(value)[:80]!r} where the id of a token was expected")
+    return value

@@ -1,23 +1,35 @@
 """A rule-based agent for ALFWorld that knows only what it has read, and says how it arrives at each action.
 
 Its words are the data from which a small teacher learns, so they are regular: the goal, where the agent is,
-what is in hand, what has been seen; then either every place with "checked" or "new" and the first new one, or
+what is in hand, what has been seen; then either places with "checked" or "new" and the first new one, or
 the next step and whether it can be done here. The last sentence is the action itself. Each sentence follows
 from the text before it by copying or by one short lookup. The agent takes over after any history; it is not the
 solver, which knows the whole house: it has to look for things.
+
+In which order it looks is its experience (`prior.py`). Without any it goes through all places by name, and names all of
+them in its reasons; with experience it begins with likely places and names those before the first new one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Literal
 
 from actfirst.environments.alfworld.belief import Belief, kind_of, recall
 from actfirst.environments.alfworld.instruction import Instruction, read_instruction
+from actfirst.environments.alfworld.prior import Prior
 from actfirst.records import TurnContext
 
 _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+_LAMPS = ("desklamp", "floorlamp")
 _DONE = {"clean": "clean", "heat": "hot", "cool": "cool"}
+
+
+Stage = Literal["search", "take", "treat", "place", "light", "second", "free"]
+"""What a turn is for: to find the object, to take it, to clean, heat or cool it, to bring it to its place, to find and
+use the lamp, all that concerns the second of two objects, or to put down what is not wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +38,48 @@ class ExpertTurn:
 
     reasoning: str
     action: str
+    stage: str = ""
 
 
 _Step = tuple[tuple[str, ...], str]
 """A decision: the sentences that lead to it, and the action."""
 
 
-def expert_turn(context: TurnContext, rng: Random | None = None) -> ExpertTurn:
+def expert_turn(context: TurnContext, rng: Random | None = None, experience: Prior | None = None) -> ExpertTurn:
     """Decide from what the context shows. `rng` varies phrases without information; None keeps them fixed."""
     goal = read_instruction(context.instruction)
     belief = recall(context)
-    admissible = context.observation.admissible
-    thoughts, action = _Expert(goal, belief, admissible).decide()
+    expert = _Expert(goal, belief, context.observation.admissible, experience)
+    return _said(goal, expert.stage(), belief, expert.decide(), context, rng)
+
+
+def confused_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> ExpertTurn:
+    """What the expert would do if the object were to be treated in another way, or brought to another place.
+
+    What it says of the task, of itself and of what it holds is true; only what follows from that is not.
+    """
+    goal = read_instruction(context.instruction)
+    belief = recall(context)
+    expert = _Expert(goal, belief, context.observation.admissible, experience)
+    kind = rng.choice([kind for kind in ("pick", "clean", "heat", "cool", "look") if kind != goal.kind])
+    homes = sorted({kind_of(place) for place in belief.places} - {goal.place}) or [goal.place]
+    place = rng.choice(_LAMPS) if kind == "look" else rng.choice(homes)
+    other = _Expert(Instruction(kind, goal.item, place), belief, context.observation.admissible, experience)
+    return _said(goal, expert.stage(), belief, other.decide(), context, None)
+
+
+def _said(
+    goal: Instruction, stage: Stage, belief: Belief, step: _Step, context: TurnContext, rng: Random | None
+) -> ExpertTurn:
+    thoughts, action = step
     sentences = [
         f"{_vary(rng, 'I need to', 'The task is to')} {_restated(goal)}.",
-        _position(belief, admissible),
+        _position(belief, context.observation.admissible),
+        *_status(goal, belief),
+        *thoughts,
+        f"{_vary(rng, 'So I', 'Now I')} {action}.",
     ]
-    sentences += _status(goal, belief)
-    sentences += thoughts
-    sentences.append(f"{_vary(rng, 'So I', 'Now I')} {action}.")
-    return ExpertTurn(" ".join(sentences), action)
+    return ExpertTurn(" ".join(sentences), action, stage)
 
 
 def _vary(rng: Random | None, *phrases: str) -> str:
@@ -99,10 +133,25 @@ def _fullest(goal: Instruction, belief: Belief) -> tuple[str, int]:
 
 
 class _Expert:
-    def __init__(self, goal: Instruction, belief: Belief, admissible: tuple[str, ...]) -> None:
+    def __init__(
+        self, goal: Instruction, belief: Belief, admissible: tuple[str, ...], experience: Prior | None
+    ) -> None:
         self._goal = goal
         self._belief = belief
         self._admissible = admissible
+        self._experience = experience
+
+    def stage(self) -> Stage:
+        goal, belief = self._goal, self._belief
+        if belief.held and kind_of(belief.held) != goal.item:
+            return "free"
+        if goal.kind == "pick2" and _fullest(goal, belief)[1]:
+            return "second"
+        if not belief.held:
+            return "take" if self._target() else "search"
+        if goal.kind == "look":
+            return "light"
+        return "place" if belief.is_treated(belief.held, goal.kind) else "treat"
 
     def decide(self) -> _Step:
         goal, belief = self._goal, self._belief
@@ -182,18 +231,28 @@ class _Expert:
     def _search(self, thoughts: tuple[str, ...], wanted: str) -> _Step:
         """Go through the places in order and look into each one that has not been looked into."""
         belief = self._belief
-        marks = ", ".join(
-            f"{place} {'checked' if place in belief.contents else 'new'}" for place in belief.places
-        )
-        thoughts = (*thoughts, f"Places: {marks}.")
         for place in belief.here:
             if place not in belief.contents and f"open {place}" in self._admissible:
-                return (*thoughts, f"I am at {place}, which is new and closed."), f"open {place}"
-        new = [place for place in belief.places if place not in belief.contents and place not in belief.here]
+                looked = () if self._experience else (f"Places: {self._marked(belief.places)}.",)
+                return (*thoughts, *looked, f"I am at {place}, which is new and closed."), f"open {place}"
+        places = self._experience.order(wanted, belief.places) if self._experience else belief.places
+        new = [place for place in places if place not in belief.contents and place not in belief.here]
+        if self._experience:
+            named = [place for place in places if place not in belief.here]
+            named = named[: named.index(new[0]) + 1] if new else named
+            thoughts = (*thoughts, f"Likely places: {self._marked(named)}.")
+        else:
+            thoughts = (*thoughts, f"Places: {self._marked(places)}.")
         if new:
-            return self._checked((*thoughts, f"The first new place is {new[0]}."), f"go to {new[0]}")
+            first = () if self._experience else (f"The first new place is {new[0]}.",)
+            return self._checked((*thoughts, *first), f"go to {new[0]}")
         return self._checked(
             (*thoughts, f"No place is new, so the {wanted} has moved."), f"go to {self._stalest()}"
+        )
+
+    def _marked(self, places: Sequence[str]) -> str:
+        return ", ".join(
+            f"{place} {'checked' if place in self._belief.contents else 'new'}" for place in places
         )
 
     def _stalest(self) -> str:

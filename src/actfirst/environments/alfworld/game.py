@@ -16,6 +16,7 @@ from pathlib import Path
 from actfirst.environments.alfworld.dialect import read_dialect
 from actfirst.environments.alfworld.problem import Fact, Goal, HeldInLight, Problem, parse_problem, read_goal
 from actfirst.errors import EnvironmentFailure
+from actfirst.reading import read_object
 
 _ESCAPES = (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ","))
 _KNIVES = frozenset({"knifetype", "butterknifetype"})
@@ -114,16 +115,14 @@ def parse_game(file: GameFile) -> Game:
 def read_game_file(path: Path) -> GameFile:
     """Read a `game.tw-pddl` file; raises EnvironmentFailure with the path and the cause."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return GameFile(
-            pddl_domain=data["pddl_domain"],
-            grammar=data["grammar"],
-            pddl_problem=data["pddl_problem"],
-            walkthrough=tuple(data.get("walkthrough") or ()),
-            solvable=bool(data.get("solvable", True)),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        data = read_object(path)
+        domain, grammar, problem = (data[name] for name in ("pddl_domain", "grammar", "pddl_problem"))
+        walkthrough = list(data.get("walkthrough") or ())
+    except (ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailure(f"cannot read the game {path}: {type(error).__name__}: {error}") from error
+    if not all(isinstance(text, str) for text in (domain, grammar, problem, *walkthrough)):
+        raise EnvironmentFailure(f"cannot read the game {path}: what should be a text in it is something else")
+    return GameFile(domain, grammar, problem, bool(data.get("solvable", True)), tuple(walkthrough))
 
 
 def load_game(path: Path) -> Game:

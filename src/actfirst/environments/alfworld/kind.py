@@ -9,7 +9,7 @@ from pathlib import Path
 
 from actfirst.environments.alfworld.rules import AlfworldRules
 from actfirst.environments.alfworld.section import AlfworldSection
-from actfirst.environments.alfworld.sources import SOURCES
+from actfirst.environments.alfworld.sources import sources
 from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.comparing import Comparing, Contestant, Told, Verdict, Verification
 from actfirst.environments.findings import Check
@@ -68,7 +68,7 @@ KIND = EnvironmentKind(
     prompts=PROMPTS,
     hosting=_hosting,
     require=_require,
-    sources=SOURCES,
+    sources=sources(experienced=True),
     checks=_checks,
     comparing=Comparing(_engines, _verify),
 )

@@ -1,13 +1,16 @@
 """How ALFWorld games are solved: by their walkthrough, by our solver, or by the expert.
 
 The walkthrough and the solver know where everything is and never search. The expert acts on what it has seen alone: it
-searches as a policy must, so its contexts are those that a policy meets.
+searches as a policy must, so its contexts are those that a policy meets. In ALFWorld's own houses it knows from the
+training games where things usually are; in other houses of the same rules it knows nothing of the kind.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from actfirst.environments.base import World
@@ -17,6 +20,7 @@ from actfirst.records import Observation, Pair, Task, TurnContext
 
 if TYPE_CHECKING:
     from actfirst.environments.alfworld.game import Game
+    from actfirst.environments.alfworld.prior import Prior
 
 _PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
 _PUT = re.compile(r"put (.+) (?:in/on|in|on|into|onto) (.+)")
@@ -38,15 +42,13 @@ def solver(world: GameWorld, task: Task) -> Iterator[Sequence[str]]:
     yield solve(world.game(task))
 
 
-def expert(world: World, task: Task) -> Iterator[Sequence[str]]:
-    from actfirst.environments.alfworld.expert import expert_turn
-
+def expert(world: World, task: Task, experienced: bool = False) -> Iterator[Sequence[str]]:
     environment = world.open()
     instruction, observation = environment.reset(task)
     history: tuple[Pair, ...] = ()
     while not observation.done and len(history) < _PATIENCE:
         context = TurnContext(instruction, history, observation, len(history) + 1)
-        action = expert_turn(context).action
+        action = demonstrate(context, experienced).action
         history = (*history, Pair(observation.text, action))
         observation = environment.step(action)
     environment.close()
@@ -61,13 +63,30 @@ def rewrite(action: str, seen: Observation) -> Iterator[str]:
         yield f"move {put.group(1)} to {put.group(2)}"
 
 
-def demonstrate(context: TurnContext) -> Demonstrated:
+def demonstrate(context: TurnContext, experienced: bool = False) -> Demonstrated:
     """The expert with its reasons."""
     from actfirst.environments.alfworld.expert import expert_turn
 
-    return expert_turn(context)
+    return expert_turn(context, experience=_experience(experienced))
 
 
-SOURCES = ReferenceSources(
-    {"walkthrough": walkthrough, "solver": solver, "expert": expert}, rewrite, demonstrator=demonstrate
-)
+def confuse(context: TurnContext, rng: Random, experienced: bool = False) -> Demonstrated:
+    """The same expert about another task: it reads well, and does not know what the task asks for here."""
+    from actfirst.environments.alfworld.expert import confused_turn
+
+    return confused_turn(context, rng, _experience(experienced))
+
+
+def _experience(experienced: bool) -> Prior | None:
+    from actfirst.environments.alfworld.prior import training_prior
+
+    return training_prior() if experienced else None
+
+
+def sources(experienced: bool) -> ReferenceSources:
+    return ReferenceSources(
+        {"walkthrough": walkthrough, "solver": solver, "expert": partial(expert, experienced=experienced)},
+        rewrite,
+        demonstrator=partial(demonstrate, experienced=experienced),
+        novice=partial(confuse, experienced=experienced),
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import subprocess
 import time
@@ -28,6 +27,7 @@ from actfirst.environments.base import AsyncEnvironment, Environment, World
 from actfirst.environments.comparing import Told, Verdict, Verification
 from actfirst.environments.pool.pool import ProcessPool
 from actfirst.errors import ActfirstError, ConfigError, EnvironmentFailure
+from actfirst.reading import parse_json
 from actfirst.records import Observation, Task
 from actfirst.runs.files import append_whole, cut, json_line, read_json_lines, whole_size
 
@@ -219,7 +219,7 @@ def _asked(python: str) -> dict[str, str]:
     if said.returncode:
         last = said.stderr.strip().rpartition("\n")[2]
         raise EnvironmentFailure(f"{python} does not have this version of actfirst ({last}); install it there")
-    versions: dict[str, str] = json.loads(said.stdout)
+    versions: dict[str, str] = parse_json(said.stdout)
     return versions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actfirst.environments.alfworld.kind import PROMPTS
 from actfirst.environments.alfworld.rules import AlfworldRules
-from actfirst.environments.alfworld.sources import SOURCES
+from actfirst.environments.alfworld.sources import sources
 from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
 from actfirst.environments.pocket.section import PocketSection
 
@@ -34,6 +34,6 @@ KIND = EnvironmentKind(
     rules=AlfworldRules(),
     prompts=PROMPTS,
     hosting=_hosting,
-    sources=SOURCES,
+    sources=sources(experienced=False),
     sample="pocket",
 )

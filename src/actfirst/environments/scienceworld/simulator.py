@@ -5,12 +5,12 @@ Calls that may draw chance take a seed; the same seeds give the same game.
 
 from __future__ import annotations
 
-import json
 import weakref
 from dataclasses import dataclass
 from operator import attrgetter
 
 from actfirst.environments.scienceworld import java
+from actfirst.reading import parse_json
 
 PRESET = "easy"
 UNKNOWN = "No known action matches that input."
@@ -90,7 +90,7 @@ class Simulator:
 
     def templates(self) -> tuple[Template, ...]:
         with self._java.calling("listing the templates"):
-            found = json.loads(self._game.getPossibleActionsWithIDs())
+            found = parse_json(self._game.getPossibleActionsWithIDs())
         return tuple(
             sorted((Template(t["template_id"], t["action_example"]) for t in found), key=attrgetter("text"))
         )
@@ -98,18 +98,18 @@ class Simulator:
     def shown_objects(self, seed: int) -> dict[int, str]:
         """The objects in sight, each with a name that no other object in sight has."""
         with self._java.seeded("listing the objects", seed):
-            found = json.loads(self._game.getPossibleObjectReferentLUTJSON())
+            found = parse_json(self._game.getPossibleObjectReferentLUTJSON())
         return {int(number): name for number, name in found.items()}
 
     def listed_commands(self, seed: int) -> tuple[ListedCommand, ...]:
         """The simulator's list of valid commands. Where objects look alike, chance decides how one is named."""
         with self._java.seeded("listing the valid commands", seed):
-            found = json.loads(self._game.getValidActionObjectCombinationsJSON())["validActions"]
+            found = parse_json(self._game.getValidActionObjectCombinationsJSON())["validActions"]
         listed = (ListedCommand(c["action"], c["template_id"], tuple(c["obj_ids"])) for c in found)
         return tuple(sorted(listed, key=attrgetter("text")))
 
     def names(self) -> dict[int, tuple[str, ...]]:
         """Every name that an object answers to, for all objects that the agent could ever refer to here."""
         with self._java.calling("listing the names"):
-            found = json.loads(self._game.getAllObjectIdsTypesReferentsLUTJSON())
+            found = parse_json(self._game.getAllObjectIdsTypesReferentsLUTJSON())
         return {int(number): tuple(entry["referents"]) for number, entry in found.items()}

@@ -7,7 +7,6 @@ set is. Larger files are indexed once, on disk (`disk.py`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +23,7 @@ from actfirst.environments.webshop.search.builder import IndexBuilder
 from actfirst.environments.webshop.search.index import SearchIndex
 from actfirst.environments.webshop.shelf import Shelf, memory_shelf
 from actfirst.errors import EnvironmentFailure
+from actfirst.reading import parse_json
 
 GoalKind = Literal["human", "synthetic"]
 
@@ -86,7 +86,7 @@ def find_files(folder: Path) -> CatalogueFiles:
 def sample_catalogue() -> Catalogue:
     """The small catalogue that ships with the package: invented products, no download."""
     text = (package_files("actfirst.environments.webshop") / "sample.json").read_text(encoding="utf-8")
-    content = json.loads(text)
+    content = parse_json(text)
     products = (read_product(item, content["annotations"].get(item["asin"])) for item in kept(content["items"]))
     return memory_catalogue(products, content["human"])
 

@@ -41,6 +41,7 @@ from actfirst.environments.webshop.search.builder import IndexBuilder
 from actfirst.environments.webshop.search.index import SearchIndex
 from actfirst.environments.webshop.shelf import Labels, Shelf, disk_shelf
 from actfirst.errors import EnvironmentFailure
+from actfirst.reading import Unreadable, parse_json, read_json, read_object
 from actfirst.runs.lock import RunLock
 
 FORMAT = 2
@@ -116,7 +117,8 @@ def lines_on_stderr() -> Progress:
         now = time.monotonic()
         if now - shown >= _SECONDS_BETWEEN_LINES:
             shown = now
-            print(f"webshop: {what}: {count:,} products, {now - started:.0f} s", file=sys.stderr, flush=True)
+            words = f"webshop: {what}: {count:,} products, {now - started:.0f} s"
+            print(words, file=sys.stderr, flush=True)  # noqa: T201  words of our own, where no console is
 
     return show
 
@@ -146,7 +148,7 @@ class _Annotations:
 
     def get(self, asin: str) -> dict[str, Any] | None:
         text = self._texts.get(asin)
-        annotation: dict[str, Any] | None = None if text is None else json.loads(text)
+        annotation: dict[str, Any] | None = None if text is None else parse_json(text)
         return annotation
 
 
@@ -226,7 +228,7 @@ def _made(folder: Path, shelf: Shelf) -> MadeGoals:
 
 
 def _human(folder: Path, shelf: Shelf, prices: NDArray[np.float64]) -> list[Goal]:
-    written = json.loads((folder / "human.json").read_text(encoding="utf-8"))
+    written = read_json(folder / "human.json")
     annotated = ((shelf[position], float(prices[position]), texts) for position, texts in written)
     return in_order(human_goals(annotated))
 
@@ -241,16 +243,14 @@ def _position(shelf: Shelf, asin: str) -> int:
 def made_of(folder: Path) -> Source | None:
     """The source of an index; None for a folder that is not an index, or absent."""
     try:
-        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+        source = read_object(folder / _META).get("source")
+    except Unreadable:
         return None
-    source = meta.get("source") if isinstance(meta, dict) else None
     return source if isinstance(source, dict) and {"format", "limit", "files"} <= source.keys() else None
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads((folder / _META).read_text(encoding="utf-8"))
-    return meta
+    return read_object(folder / _META)
 
 
 def write_meta(folder: Path, source: Source, more: Mapping[str, Any]) -> None:

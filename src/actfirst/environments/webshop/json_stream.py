@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from actfirst.errors import EnvironmentFailure
+from actfirst.reading import Unreadable, next_value
 
 _CHUNK = 1 << 22
 _LONGEST_ENTRY = 1 << 28
@@ -41,7 +42,6 @@ class _Reader:
         self._text = ""
         self._at = 0
         self._size = _CHUNK
-        self._decoder = json.JSONDecoder()
 
     def expect(self, mark: str) -> None:
         if self._next(" \t\r\n\ufeff") != mark:
@@ -55,7 +55,9 @@ class _Reader:
         self._next(_BETWEEN)
         while True:
             try:
-                value, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = next_value(self._text, self._at)
+            except Unreadable as error:
+                raise self._broken(str(error)) from error
             except json.JSONDecodeError as error:
                 if len(self._text) - self._at > _LONGEST_ENTRY or not self._more():
                     raise self._broken(error.msg) from error
@@ -79,7 +81,10 @@ class _Reader:
                 raise self._broken("the file ends too early")
 
     def _more(self) -> bool:
-        chunk = self._file.read(self._size)
+        try:
+            chunk = self._file.read(self._size)
+        except UnicodeDecodeError as error:
+            raise self._broken(f"no UTF-8: {error.reason}") from error
         self._text = self._text[self._at :] + chunk
         self._at = 0
         return bool(chunk)

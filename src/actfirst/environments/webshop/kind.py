@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _INSTRUCTION = re.compile(r"^[ \t]*Instruction:[ \t]*\n[^\n]*(?:\n|\Z)", re.MULTILINE)
 _PRICE = re.compile(r",? and price lower than [\d.]+ dollars")
-_CALL = re.compile(r"(click|search)\s*\[\s*(.*?)\s*\]", re.DOTALL | re.IGNORECASE)
+_CALL = re.compile(r"(click|search)\s*+\[([^\]]*+)\]", re.IGNORECASE)
 _QUERY = 4  # words of a search that is made at random
 
 
@@ -61,8 +61,9 @@ def _oracle(world: WebshopWorld, task: Task) -> Iterator[tuple[str, ...]]:
 
 def rewrite(action: str, seen: Observation) -> Iterator[str]:
     """Spaces and capitals around the brackets; words after them."""
-    if call := _CALL.search(action):
-        verb, argument = call.group(1).lower(), call.group(2)
+    # Nothing is looked for behind the last bracket: every call that begins before it has an end.
+    if call := _CALL.search(action[: action.rfind("]") + 1]):
+        verb, argument = call.group(1).lower(), call.group(2).strip()
         yield f"{verb}[{argument.lower() if verb == 'click' else argument}]"
 
 

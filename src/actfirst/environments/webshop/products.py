@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from actfirst.reading import parse_json
+
 LONGEST_ASIN = 10
 NO_ATTRIBUTES = ("DUMMY_ATTR",)
 """What stands in for the attributes of a product that the annotation file does not know."""
@@ -60,7 +62,7 @@ class Product:
 
     @staticmethod
     def load(record: bytes) -> Product:
-        fields = json.loads(record.decode("utf-8", "surrogatepass"))
+        fields = parse_json(record.decode("utf-8", "surrogatepass"))
         return Product(*(_frozen(field) for field in fields))
 
 

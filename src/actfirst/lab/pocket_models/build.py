@@ -27,6 +27,7 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
 from actfirst.config.sections import LearnerSection
+from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
 from actfirst.environments.pocket.kind import KIND
 from actfirst.errors import ConfigError
 from actfirst.lab.pocket_models.demonstrations import (
@@ -49,6 +50,7 @@ from actfirst.learning.update import Learner
 from actfirst.policy.render import read_templates, render
 from actfirst.policy.thinking_budget import early_stop
 from actfirst.policy.tokens import PromptEncoder
+from actfirst.reading import parse_json, read_object
 from actfirst.records import Mode
 from actfirst.runs.files import write_json
 from actfirst.runs.manifest import complete_steps
@@ -60,6 +62,7 @@ Say = Callable[[str], None]
 
 RESULT_FILE = "build_result.json"
 PROMPT_LIMIT = 640
+_HIGHEST_NUMBER = 4  # how high things of a kind are numbered in pocket houses
 _TELL = 50  # updates between two reports
 _SAVE = 200  # updates between two checkpoints
 _SPACE = "\u0120"  # how byte-level vocabularies write a space
@@ -147,7 +150,7 @@ def build_models(out: Path, plan: BuildPlan, say: Say, *, threads: int) -> dict[
     school.train("teacher", plan.teacher, Demonstrators(expert, hasty), "base")
     school.train("student", plan.student, Demonstrators(careless, sloppy(plan.faults_in_haste)), "base")
     for name in _MODELS:
-        _publish(work / name / _MODEL, out / name)
+        publish(work / name / _MODEL, out / name)
     result = {
         "actfirst": __version__,
         "torch": torch.__version__,
@@ -214,7 +217,7 @@ class _School:
         """The model of random weights from which the first stage begins."""
         folder = self._work / _START
         if not (folder / "tokenizer.json").is_file():
-            _new_model(self._shape, self._tokenizer).save_pretrained(folder)
+            new_model(self._shape, self._tokenizer).save_pretrained(folder)
             self._tokenizer.save_pretrained(folder)
         return folder
 
@@ -231,7 +234,7 @@ class _School:
 
 def _claim(work: Path, plan: BuildPlan) -> None:
     """Continue only what was begun with the same plan."""
-    made = json.loads(json.dumps({"actfirst": __version__, **asdict(plan)}))
+    made = parse_json(json.dumps({"actfirst": __version__, **asdict(plan)}))
     path = work / _PLAN
     if not path.is_file():
         work.mkdir(parents=True, exist_ok=True)
@@ -245,7 +248,8 @@ def _claim(work: Path, plan: BuildPlan) -> None:
 def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFast:
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
-        train_tokenizer(_texts(plan)).save_pretrained(folder)
+        kinds = {kind.lower(): _HIGHEST_NUMBER for kind in (*OBJECTS, *RECEPTACLE_TYPES)}
+        train_tokenizer(_texts(plan), kinds, [read_templates(KIND.prompts)]).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -262,7 +266,8 @@ def _texts(plan: BuildPlan) -> Iterator[str]:
             yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
 
 
-def _new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """A model of random weights that knows which names are about the same kind of thing."""
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(
@@ -332,7 +337,7 @@ def _learner(source: Path, folder: Path, stage: Stage) -> tuple[Learner, _Traine
     return learner, _Trained(tuple(state["losses"]), int(state["tokens"]), float(state["seconds"]))
 
 
-def _publish(source: Path, target: Path) -> None:
+def publish(source: Path, target: Path) -> None:
     """The checkpoint as it ships: 16-bit weights, tokenizer, nothing else."""
     if target.exists():
         shutil.rmtree(target)
@@ -353,5 +358,5 @@ def _parameters(folder: Path) -> int:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_object(path)
     return content

@@ -1,4 +1,4 @@
-"""The tokenizer of the pocket models: byte-level, with one token for every word of the domain.
+"""The tokenizer of the models that ship: byte-level, with one token for every word of the domain.
 
 Prompts are what a tiny model spends its time on, so everything fixed is short: each sentence of the ALFWorld
 templates and each stock phrase of the observations is one token, an entity and its number ("cabinet 1") is one
@@ -13,15 +13,13 @@ cut there (`actfirst.policy.tokens`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
-from actfirst.environments.pocket.kind import KIND
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
-from actfirst.policy.render import read_templates
+from actfirst.policy.render import TemplateSet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 IM_START, IM_END, END_OF_TEXT = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 MAX_POSITIONS = 2048
 
-_HIGHEST_NUMBER, _HIGHEST_TURN = 4, 32
+_HIGHEST_TURN = 32
 _TEXTS = ("action_history", "current_observation")  # values that begin a line or a sentence of their own
 _SHORT = 4  # literals such as "]." are ordinary pieces
 
@@ -81,15 +79,20 @@ _PIECES = "|".join(
 """How text is cut into pieces: GPT-2's rules after the domain's own."""
 
 
-def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A tokenizer whose vocabulary is the bytes, the catalogue's names, and every piece of `texts`."""
+def train_tokenizer(
+    texts: Iterable[str], kinds: Mapping[str, int], templates: Sequence[TemplateSet]
+) -> PreTrainedTokenizerFast:
+    """A tokenizer whose vocabulary is the bytes, all names, and every piece of `texts`.
+
+    `kinds` says how high things and places of a kind are numbered.
+    """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     cut = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(_PIECES), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
     )
-    phrases = sorted({*_template_sentences(), *_PHRASES})
+    phrases = sorted({*_template_sentences(templates), *_PHRASES})
     marks = (THINK, END_THINK, ACTION, END_ACTION)
 
     def with_vocabulary(pieces: Iterable[str]) -> Tokenizer:
@@ -106,7 +109,7 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     pieces: set[str] = set()
     # Added tokens are found before text is cut, longest first; what is left between them is cut into pieces.
     around = re.compile("|".join(map(re.escape, sorted((*marks, *phrases), key=len, reverse=True))))
-    for text in (*_always_known(), *texts):
+    for text in (*_always_known(kinds), *texts):
         for part in around.split(text):
             pieces.update(piece for piece, _ in cut.pre_tokenize_str(part))
     core = with_vocabulary([*alphabet, *sorted(pieces - set(alphabet))])
@@ -121,22 +124,25 @@ def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _always_known() -> list[str]:
+def _always_known(kinds: Mapping[str, int]) -> list[str]:
     """Names and numbers that a sample of texts might lack."""
-    kinds = [kind.lower() for kind in (*OBJECTS, *RECEPTACLE_TYPES)]
     texts = ["user", "assistant", *(f"a {kind}" for kind in kinds)]
-    texts += [f"a {kind} {number}" for kind in kinds for number in range(1, _HIGHEST_NUMBER + 1)]
+    texts += [f"a {kind} {number}" for kind, last in kinds.items() for number in range(1, last + 1)]
+    texts += [f" {number}" for number in range(max(_HIGHEST_TURN, *kinds.values()) + 1)]
     for turn in range(_HIGHEST_TURN + 1):
-        texts += [f" {turn}", f"[Observation {turn}: '", f".', Action {turn}: '"]
+        texts += [f"[Observation {turn}: '", f".', Action {turn}: '"]
     return texts
 
 
-def _template_sentences() -> list[str]:
-    """The fixed text of the ALFWorld prompts, one line at a time; a space before a word stays with the word."""
-    templates = read_templates(KIND.prompts)
+def _template_sentences(templates: Sequence[TemplateSet]) -> list[str]:
+    """The fixed text of prompts, one line at a time; a space before a word stays with the word."""
     sentences: list[str] = []
-    for form in (*templates.with_history.values(), *templates.without_history.values()):
+    forms = (
+        form for one in templates for part in (one.with_history, one.without_history) for form in part.values()
+    )
+    for form in forms:
         for literal, value in zip_longest(form.parts[::2], form.placeholders, fillvalue=""):
             *whole, last = literal.split("\n")
             sentences += [*whole, last if value in _TEXTS else last.rstrip(" ")]
-    return [sentence for sentence in sentences if len(sentence) > _SHORT]
+    # How a pair of the history begins is no sentence: it is one token with its number.
+    return [one for one in sentences if len(one) > _SHORT and not one.startswith("[Observation")]

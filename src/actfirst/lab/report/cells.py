@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from actfirst.lab.aggregate import Mark, marks
 from actfirst.runs.evaluations import Statistic
 
 NOTHING = "–"
+_MARKDOWN = re.compile(r"[\\`*|\[\]]")
 _MARKED = {Mark.BEST: ("**", "**"), Mark.SECOND: ("<ins>", "</ins>"), Mark.NONE: ("", "")}
 
 
@@ -66,15 +68,22 @@ class Table:
 
     def to_markdown(self) -> str:
         """The table with its title and note; the best of its rivals is bold, the second best underlined."""
-        lines = markdown_rows(self.heads, [[_marked(cell) for cell in row] for row in self.rows])
-        return "\n".join([f"### {self.title}", "", *lines, "", self.note, ""])
+        lines = markdown_rows(
+            map(in_markdown, self.heads), [[_marked(cell) for cell in row] for row in self.rows]
+        )
+        return "\n".join([f"### {in_markdown(self.title)}", "", *lines, "", in_markdown(self.note), ""])
 
 
-def markdown_rows(heads: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
-    """A table whose first column holds names and the others numbers."""
-    rule = ["---", *["---:"] * (len(heads) - 1)]
-    rows = ([cell.replace("|", "\\|") for cell in row] for row in (heads, rule, *body))
-    return [f"| {' | '.join(row)} |" for row in rows]
+def markdown_rows(heads: Iterable[str], body: Iterable[Sequence[str]]) -> list[str]:
+    """A table whose first column holds names and the others numbers. The cells are Markdown."""
+    first = list(heads)
+    rule = ["---", *["---:"] * (len(first) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (first, rule, *body)]
+
+
+def in_markdown(text: str) -> str:
+    """A text that Markdown shows as it is, on one line: no link, no image, no HTML, no further cell."""
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split())).replace("<", "&lt;")
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -117,7 +126,7 @@ def mark_column(
 
 def _marked(cell: Cell) -> str:
     before, after = _MARKED[cell.mark] if isinstance(cell, Number) else ("", "")
-    return f"{before}{_plain(cell)}{after}"
+    return f"{before}{in_markdown(_plain(cell))}{after}"
 
 
 def _plain(cell: Cell) -> str:

@@ -12,12 +12,13 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from actfirst import __version__
 from actfirst.lab.report import figures
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
-from actfirst.lab.report.cells import Number, Table
+from actfirst.lab.report.cells import Number, Table, in_markdown
 from actfirst.lab.report.cost_table import cost_table
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
@@ -53,7 +54,8 @@ class SourceRegister:
         return self.groups.setdefault(key, f"source-{len(self.groups) + 1}")
 
     def relative(self, path: Path) -> str:
-        return os.path.relpath(path.resolve(), self.folder.resolve())
+        """The address of a path in the page. It is quoted: a folder may be called `javascript:...`."""
+        return quote(os.path.relpath(path.resolve(), self.folder.resolve()))
 
     def entries(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Anchors with the names and relative addresses of what they stand for."""
@@ -167,11 +169,15 @@ def render(sections: Sequence[Section], sources: Sources, folder: Path, title: s
 
 def _markdown(sections: Sequence[Section], sources: Sources, title: str) -> str:
     """All tables, for those who keep results in a repository."""
-    parts = [f"# {title}\n"]
+    parts = [f"# {in_markdown(title)}\n"]
     for section in sections:
         if section.tables:
             parts += [f"## {section.title}\n", *(table.to_markdown() for table in section.tables)]
-    parts += ["## Machines of the stored results\n", *(f"- {line}" for line in sources.machines), ""]
+    parts += [
+        "## Machines of the stored results\n",
+        *(f"- {in_markdown(line)}" for line in sources.machines),
+        "",
+    ]
     return "\n".join(parts)
 
 

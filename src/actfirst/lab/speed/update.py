@@ -19,6 +19,7 @@ from pathlib import Path
 from actfirst.errors import ConfigError
 from actfirst.lab.speed.models import Size, write_checkpoint
 from actfirst.lab.spread import Spread, Told, ratios
+from actfirst.reading import parse_json
 
 ANSWER = "answer: "
 
@@ -100,7 +101,7 @@ class _Child:
         # Lines that libraries print are skipped.
         for line in self._stdout:
             if line.startswith(ANSWER):
-                answer: dict[str, float] = json.loads(line.removeprefix(ANSWER))
+                answer: dict[str, float] = parse_json(line.removeprefix(ANSWER))
                 return answer
         raise ConfigError(f"the process of {self.trainer} ended early; its message is above")
 

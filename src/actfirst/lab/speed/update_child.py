@@ -18,6 +18,7 @@ from typing import Any
 
 from actfirst.lab.speed.update import ANSWER, Job
 from actfirst.models.plain import open_plain, plain_logprobs
+from actfirst.reading import parse_json
 from actfirst.records import TurnSample
 
 _LEARNING_RATE = 1e-5
@@ -26,7 +27,7 @@ _LEARNING_RATE = 1e-5
 def main() -> None:
     import torch
 
-    trainer, job = sys.argv[1], Job(**json.loads(sys.argv[2]))
+    trainer, job = sys.argv[1], Job(**parse_json(sys.argv[2]))
     torch.set_num_threads(job.threads)
     (_actfirst if trainer == "actfirst" else _trl)(job)
 

@@ -8,22 +8,14 @@ the task's instruction somewhere in its texts: see `sources.py`.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import json
-import lzma
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from actfirst.errors import ReferenceStoreError
+from actfirst.reading import Unreadable, parse_json, unpacked
 
-_UNPACK: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\xfd7zXZ": lzma.decompress,
-    b"\x1f\x8b": gzip.decompress,
-    b"BZh": bz2.decompress,
-}
 _ACTIONS = ("actions", "action_list", "action_sequence", "walkthrough")
 _STEPS = ("trajectory", "steps", "traj", "history")
 _CHATS = ("messages", "conversations", "conversation", "dialogue")
@@ -35,7 +27,7 @@ _ASSISTANTS = frozenset(("assistant", "gpt", "agent", "model"))
 _OPENING = 3  # of the messages that are no answers, those in which an instruction may stand
 
 _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
-_LABELLED = re.compile(r"^\s*Action\s*(?:\d+\s*)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
+_LABELLED = re.compile(r"^[^\S\n]*+Action\s*+(?:\d++\s*+)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
 _INVOKED = re.compile(r"^```\w*|`")
 
 
@@ -65,32 +57,34 @@ def read_demonstrations(path: Path) -> Iterator[Demonstration]:
 
 def _records(path: Path) -> Iterator[tuple[str, object]]:
     """Records, each with the name under which it stands in the file (empty for most shapes)."""
+    number = 0
     try:
-        text = unpacked(path)
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) > 1 and _is_record(lines[0]):
-            yield from (("", json.loads(line)) for line in lines)
+        text = _content(path)
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        if len(lines) > 1 and _is_record(lines[0][1]):
+            for number, line in lines:
+                yield "", parse_json(line)
         else:
-            yield from _whole(json.loads(text))
-    except OSError as error:
-        raise ReferenceStoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, lzma.LZMAError) as error:
+            yield from _whole(parse_json(text))
+    except Unreadable as error:
+        where = f", line {number}" if number else ""
         raise ReferenceStoreError(
-            f"{path} is neither JSON nor JSON lines, plain or compressed: {error}"
+            f"{path}{where} is neither JSON nor JSON lines that can be read: {error}; correct or remove it"
         ) from error
 
 
-def unpacked(path: Path) -> bytes:
-    """What is in a file, plain or compressed."""
-    data = path.read_bytes()
-    return next((unpack(data) for magic, unpack in _UNPACK.items() if data.startswith(magic)), data)
+def _content(path: Path) -> bytes:
+    try:
+        return unpacked(path)
+    except Unreadable as error:
+        raise ReferenceStoreError(f"cannot read {path}: {error}") from error
 
 
 def _is_record(line: bytes) -> bool:
     """Whether a line is a JSON object by itself, as in JSON lines."""
     try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
+        return isinstance(parse_json(line), dict)
+    except Unreadable:
         return False
 
 
@@ -150,8 +144,9 @@ def _chat(messages: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tu
 
 def marked_action(answer: str) -> str:
     """The action of an answer: the last `<action>` field, else the last `Action:` line; empty if neither is there."""
-    for mark in (_TAGGED, _LABELLED):
-        found = mark.findall(answer)
+    tagged = answer[: answer.rfind("</action>") + len("</action>")]  # every tag in it has an end
+    for mark, text in ((_TAGGED, tagged), (_LABELLED, answer)):
+        found = mark.findall(text)
         if found:
             return _INVOKED.sub("", str(found[-1])).strip()
     return ""

@@ -1,15 +1,22 @@
-"""Joins or starts a Ray cluster and says what each actor may use. The only place that starts or stops Ray."""
+"""Joins or starts a Ray cluster and says what each actor may use. The only place that starts or stops Ray.
+
+Whoever reaches a Ray cluster may run code in it. One that is started here therefore listens on the loopback address
+only, has no dashboard, and asks for a token; one that is joined is protected by whoever started it.
+"""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import ray
+from ray._private import ray_constants
+from ray._raylet import AuthenticationMode, get_authentication_mode  # type: ignore[attr-defined]
 
 from actfirst.config.config import Config
 from actfirst.config.sections import RuntimeSection
@@ -74,14 +81,17 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
     joined = ray.is_initialized()
     if not joined:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # says nothing to anybody
-        ray.init(
-            address=settings.address or "local",
-            include_dashboard=None if settings.address else False,
-            log_to_driver=False,
-            logging_level="error",
-            **({} if settings.address else _sizes(settings, wanted)),
-        )
+        with nullcontext() if settings.address else _loopback_only():
+            ray.init(
+                address=settings.address or "local",
+                include_dashboard=None if settings.address else False,
+                log_to_driver=False,
+                logging_level="error",
+                **({} if settings.address else _sizes(settings, wanted)),
+            )
     try:
+        if not joined and not settings.address:
+            _check_token()
         check_room(wanted, ray.cluster_resources())
         yield
     finally:
@@ -102,6 +112,27 @@ def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) ->
     )
     make: Callable[..., Any] = actor.remote
     return make
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Ray listens on every address of a machine unless it knows that there is no other one. It says so by platform."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def _check_token() -> None:
+    """Ray asks for a token unless its environment says otherwise. Nobody else on this machine may read it."""
+    if get_authentication_mode() != AuthenticationMode.TOKEN:
+        raise ConfigError(
+            "Ray was told to let everybody in who can reach it; unset RAY_AUTH_MODE, or set it to token"
+        )
+    with suppress(OSError):
+        (Path.home() / ".ray" / "auth_token").chmod(0o600)
 
 
 def _sizes(settings: RuntimeSection, wanted: Demands) -> dict[str, Any]:
