@@ -30,6 +30,7 @@ def torturer(tmp_path_factory: pytest.TempPathFactory) -> Torturer:
     return Torturer(_command, ["pocket", *overrides(folder, *SMALL)], folder, exact=True)
 
 
+@pytest.mark.slow
 def test_kills_and_full_disks_are_survived_and_counted(torturer: Torturer) -> None:
     result = Tortured(0)
     for trouble in (Kill("rename", 2), NoSpace("fsync", 12), Kill("write", 10_000)):
@@ -58,6 +59,7 @@ class Forger(Kill):
         os.rename = harmful  # type: ignore[assignment]
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_something_is_noticed_and_kept(torturer: Torturer) -> None:
     result = Tortured(0)
     torturer.trial(Forger("rename", 1, "forgery"), result)
