@@ -53,7 +53,7 @@ UPDATE = UpdateLine(
     grad_norm=1.5,
     extra={"entropy": 0.25},
 )
-RESULT = summarise([Outcome("task", "seen", "look", 42, True, 100.0, 3)], 1.0)
+RESULT = summarise([Outcome("task", "seen", "look", 42, True, 100.0, 3)], 1.0).summary
 EVALUATION = EvaluationLine.of("student", 1, 3.0, RESULT)
 
 

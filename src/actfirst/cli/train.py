@@ -10,6 +10,7 @@ import typer
 
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import Overrides, ResultFile
+from actfirst.cli.verify import say_faults
 from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def train(
     from actfirst.training.open import train as train_there
 
     print_note(f"run folder: {folder}")
+    if resume:
+        say_faults(folder)
     try:
         summary = train_there(config, folder, resume=resume, watcher=choose_watcher(Console(), folder))
     except (KeyboardInterrupt, RunStopped) as stopped:

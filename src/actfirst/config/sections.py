@@ -258,6 +258,11 @@ class EngineSection(Section):
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
+    weight_check_every: NonNegative = Field(
+        1,
+        description="after each so-many-th update, every engine's log-probs of a few tokens are compared with the "
+        "learner's, so that weights that never arrived end the run; 0: never",
+    )
     vllm: VllmSection = VllmSection()
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from actfirst.errors import CheckpointError, ConfigError
 from actfirst.models.adapters import base_of, is_adapter, merged
 from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.reading import Unreadable, read_object
+from actfirst.runs.manifest import verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -38,7 +39,7 @@ def check_model(name: str, key: str) -> Path | None:
 
 
 def local_model(name: str, key: str) -> Path:
-    """As `resolve_model`, of this machine alone."""
+    """As `resolve_model`, of this machine alone. The model of a run's checkpoint is compared with its manifest."""
     family, _, model = name.partition(":")
     if family in _SHIPPED and model:
         path = Path(str(files("actfirst.models") / family / model))
@@ -50,7 +51,7 @@ def local_model(name: str, key: str) -> Path:
             "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), OWNER/NAME of one on the "
             "hub, or pocket:student"
         )
-    return path
+    return verify_model(path)
 
 
 def find_model(name: str, key: str) -> Path:

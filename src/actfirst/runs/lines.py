@@ -182,7 +182,7 @@ class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` 
             success_rate=success.mean,
             deviation=success.deviation,
             tasks=result.overall.tasks,
-            result=result,
+            result=result.summary,
         )
 
 

@@ -10,8 +10,10 @@
     log.txt          what happened, with times
     summary.json     the result, replaced as a whole
 
-A checkpoint stores `offsets()`; after a kill, `rewind` cuts the append-only files back to them, so that a
-resumed run repeats no line and loses none. What takes time to make is written `later`, and `offsets` waits for it.
+Every line of the append-only files ends with a checksum (`chain.py`). A checkpoint stores `offsets()`; after a kill,
+`rewind` cuts the append-only files back to them, so that a resumed run repeats no line and loses none. A file that was
+damaged or deleted does not stop a run whose checkpoint is whole: `rewind` keeps it up to the damage, and says so. What
+takes time to make is written `later`, and `offsets` waits for it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Final, Self
 from actfirst.errors import RunFolderError
 from actfirst.runs import files
 from actfirst.runs.background import BackgroundWriter
+from actfirst.runs.chain import ChainedFile, follow, whole_lines
 from actfirst.runs.lock import RunLock
 from actfirst.runs.record import Record
 from actfirst.runs.responses import within
@@ -52,6 +55,7 @@ class RunFolder:
         self.checkpoints = path / CHECKPOINTS
         self._lock = lock
         self._writer = BackgroundWriter()
+        self._logs: dict[str, ChainedFile] = {}
         with files.writing(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
 
@@ -118,7 +122,9 @@ class RunFolder:
 
     def log(self, text: str) -> None:
         """Add a line with the time to log.txt."""
-        self._append(LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        self._refuse_closed()
+        with _resumable():
+            files.append_whole(self.path / LOG, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
     def write_summary(self, summary: Record) -> None:
         """Replace summary.json as a whole, once everything else is written."""
@@ -133,9 +139,10 @@ class RunFolder:
         with _resumable():
             return {name: files.synced_size(self.path / name) for name in START}
 
-    def rewind(self, offsets: Mapping[str, int]) -> None:
-        """Cut the append-only files back to what `offsets()` said, or to START. A file that an older version did not
-        know begins again."""
+    def rewind(self, offsets: Mapping[str, int]) -> list[str]:
+        """Cut the append-only files back to what `offsets()` said, or to START; a file that an older version did not know
+        begins again. Where one is damaged before that, it is cut there, and a copy of it stays beside it. Returns what
+        was found, which is also in the log."""
         self._refuse_closed()
         self._writer.flush()
         offsets = {RESPONSES: 0, EVALUATED: 0, **offsets}
@@ -143,16 +150,18 @@ class RunFolder:
             raise RunFolderError(
                 f"offsets of {self.path} must be of {', '.join(START)}, not {', '.join(offsets)}"
             )
+        found = []
         for name, offset in offsets.items():
-            path = self.path / name
-            if files.size(path) < offset or not files.line_ends_at(path, offset):
-                raise RunFolderError(
-                    f"{path} is not the file that the checkpoint saw: no line ends at byte {offset} "
-                    f"(it has {files.size(path)}); restore it, or start a new run"
-                )
-        for name, offset in offsets.items():
-            if files.size(self.path / name) > offset:
-                files.cut(self.path / name, offset)
+            damage, whole = damage_before(self.path / name, offset)
+            if damage:
+                kept = files.set_aside(self.path / name)
+                found.append(f"{name} {damage}; {kept}it goes on after its whole lines")
+            if files.size(self.path / name) > whole:
+                files.cut(self.path / name, whole)
+        self._logs.clear()
+        for text in found:
+            self.log(text)
+        return found
 
     def is_bare(self) -> bool:
         """Whether nothing was written down of what a run is for: no metrics and no checkpoint."""
@@ -178,7 +187,9 @@ class RunFolder:
         self._refuse_closed()
         if text:
             with _resumable():
-                files.append_whole(self.path / name, text)
+                if name not in self._logs:
+                    self._logs[name] = ChainedFile.at_end(self.path / name)
+                self._logs[name].append(text)
 
     def _refuse_closed(self) -> None:
         if not self._lock.held:
@@ -194,6 +205,19 @@ def _resumable() -> Iterator[None]:
         raise RunFolderError(f"{error} (the run keeps what it has and continues with --resume)") from error
 
 
+def damage_before(path: Path, offset: int) -> tuple[str, int]:
+    """What is wrong with a file before the byte up to which a checkpoint saw it ("" for nothing), and how many bytes
+    of that are whole lines."""
+    if offset and not path.exists():
+        return f"is missing, with the {offset} bytes that the checkpoint saw", 0
+    whole, fault = follow(whole_lines(path, offset))
+    if fault:
+        return f"is damaged: {fault}", whole
+    return (
+        "" if whole == offset else f"has lost its end: {whole} bytes of the {offset} that the checkpoint saw"
+    ), whole
+
+
 def saved_config(path: Path) -> Path:
     """The file of a run folder that holds the run's configuration."""
     _refuse_no_run(path)
@@ -202,8 +226,13 @@ def saved_config(path: Path) -> Path:
 
 def read_metrics(path: Path) -> list[dict[str, object]]:
     """The metrics of a run folder, also while the run is writing."""
+    return list(stream_metrics(path))
+
+
+def stream_metrics(path: Path) -> Iterator[dict[str, object]]:
+    """The same one by one: there may be a million."""
     _refuse_no_run(path)
-    return list(files.read_json_lines(path / METRICS))
+    return files.read_json_lines(path / METRICS)
 
 
 def read_episodes(path: Path) -> Iterator[dict[str, object]]:

@@ -24,10 +24,13 @@ async def train(run: Training) -> Summary:
             with run.clock.stage("update"):
                 stats = await run.learner.update(samples)  # rollouts go on meanwhile
             with run.clock.stage("sync"):
+                await run.arrival.settle()
                 await run.engine.load_weights(run.learner.weights(), run.learner.version)
+                await run.arrival.begin(samples, run.learner.version)
             run.record(samples, stats)
             await run.evaluate_if_due()
             await run.checkpoint_if_due()
+        await run.arrival.settle()
         return await run.finish()
     except RunStopped:
         await run.checkpoint_before_the_end()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from actfirst.engines.open import NoTeacher, open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import ActfirstError, CheckpointError, LearnerLost, RunStopped
 from actfirst.evaluate.protocol import choose_tasks
-from actfirst.learning.checkpoint import Checkpoint, latest_valid
+from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
 from actfirst.methods.acting import Policy, TrainingPoint
 from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
@@ -49,6 +49,7 @@ from actfirst.runs.run_folder import CHECKPOINTS, SUMMARY, RunFolder
 from actfirst.runs.sinks import Tracked, check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
+from actfirst.training.arrival import Arrival, Scores
 from actfirst.training.clock import START_UP, StageClock
 from actfirst.training.preflight import pin_models
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
@@ -277,6 +278,18 @@ class OpenedRun:
             await learner.close()
             raise
 
+    def _scores(self) -> Scores:
+        if self.found.config.runtime.kind == "ray":
+            from actfirst.training.ray.fleet import Fleet
+
+            if isinstance(self.engine, Fleet):
+                return self.engine.score_everywhere
+
+        async def here(prompt_ids: Sequence[int], token_ids: Sequence[int]) -> dict[str, tuple[float, ...]]:
+            return {"the student's engine": await self.engine.score(prompt_ids, token_ids)}
+
+        return here
+
     def _put_together(self, state: StoredState, learner: TrainingLearner) -> Training:
         found, config, stage = self.found, self.found.config, self.found.stage
         acting = stage.policy(self.engine, found.encoder, config.rollout.generation)
@@ -340,6 +353,7 @@ class OpenedRun:
             stop=self.stop,
             storing=Storing(self.folder, config.run, found.encoder.texts, objective.teacher_logprobs),
             stored=learner.version,
+            arrival=Arrival(config, learner, self._scores()),
             history=list(state.evaluations),
         )
 
@@ -363,6 +377,7 @@ def start_learner(config: Config, student: Path, checkpoints: Path) -> LocalLear
 
 def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
     """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
+    remove_unfinished(folder.checkpoints)
     found = latest_valid(folder.checkpoints)
     for reason in found.rejected:
         folder.log(f"passed over a broken checkpoint: {reason}")

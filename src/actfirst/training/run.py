@@ -46,6 +46,7 @@ from actfirst.runs.tracking import (
     rollout_rows,
     update_values,
 )
+from actfirst.training.arrival import Arrival
 from actfirst.training.clock import START_UP, StageClock, process_age
 from actfirst.training.playing import in_play
 from actfirst.training.stopping import Stop
@@ -75,6 +76,10 @@ class TrainingLearner(Protocol):
         ...
 
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
+
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        """The mean negative log-prob of samples of `learning.sft`; nothing is changed."""
+        ...
 
     def weights(self) -> Mapping[str, torch.Tensor]: ...
 
@@ -115,6 +120,7 @@ class Training:
     sinks: Sequence[Sink]
     prove: Callable[[], Coroutine[Any, Any, None]]
     utilisation: Utilisation
+    arrival: Arrival
     stop: Stop
     storing: Storing
     stored: int = 0
@@ -190,8 +196,11 @@ class Training:
         """Write down an update; the ledger must balance at every one."""
         self.buffer.ledger.check(len(self.buffer))
         version = self.learner.version
+        self.arrival.check_samples(samples, stats, version - 1)
         lags = [version - 1 - sample.version for sample in samples]
         figures = self.objective.figures(samples)
+        if self.arrival.gap is not None:
+            figures["weights_gap"] = self.arrival.gap  # of the sync before
         line = UpdateLine(
             update=version,
             training_seconds=self.clock.training,
@@ -283,6 +292,7 @@ class Training:
         self.utilisation.close()
         self.watcher.close()
         try:
+            await self.arrival.close()
             await self.rollouts.close()
             for sink in self.sinks:
                 sink.close()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note
+from actfirst.cli.verify import say_faults
 
 
 def report(
@@ -28,6 +29,7 @@ def report(
     """
     from actfirst.lab.report.page import write_report
 
+    say_faults(*paths)
     first = paths[0] if paths[0].is_dir() else paths[0].parent
     page = write_report(paths, out or first / "report", title)
     print_note(f"report: {page}")
