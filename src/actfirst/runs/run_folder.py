@@ -140,9 +140,9 @@ class RunFolder:
             return {name: files.synced_size(self.path / name) for name in START}
 
     def rewind(self, offsets: Mapping[str, int]) -> list[str]:
-        """Cut the append-only files back to what `offsets()` said, or to START; a file that an older version did not know
-        begins again. Where one is damaged before that, it is cut there, and a copy of it stays beside it. Returns what
-        was found, which is also in the log."""
+        """Cut the append-only files back to what `offsets()` said, or to START; a file that an older version did not
+        know begins again. Where one is damaged before that, it is cut there, and a copy of it stays beside it. Returns
+        what was found, which is also in the log."""
         self._refuse_closed()
         self._writer.flush()
         offsets = {RESPONSES: 0, EVALUATED: 0, **offsets}
