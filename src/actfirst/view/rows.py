@@ -12,10 +12,8 @@ from typing import Any
 
 from actfirst.records import Verdict
 from actfirst.runs.line_index import Row, Summarise
-from actfirst.runs.run_folder import EPISODES, METRICS, UTILISATION
+from actfirst.runs.run_folder import EPISODES, EVALUATED, METRICS, RESPONSES, UTILISATION
 
-RESPONSES = "responses.jsonl"
-EVALUATION_EPISODES = "evaluation-episodes.jsonl"
 _TEXT = 300
 _MANY = 100
 
@@ -96,7 +94,7 @@ KINDS = {
     "metrics": Kind(METRICS, ("line",), metrics_row),
     "utilisation": Kind(UTILISATION, ("line",), metrics_row),
     "episodes": Kind(EPISODES, EPISODE_COLUMNS, episode_row),
-    "evaluation": Kind(EVALUATION_EPISODES, EPISODE_COLUMNS, episode_row),
+    "evaluation": Kind(EVALUATED, EPISODE_COLUMNS, episode_row),
     "responses": Kind(RESPONSES, RESPONSE_COLUMNS, response_row),
 }
 
