@@ -12,12 +12,13 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 # Stamps inside the environment: installing happens again only when pyproject.toml changes.
 INSTALLED := $(VENV)/.actfirst-installed
 DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
+DOCS_INSTALLED := $(VENV)/.actfirst-docs-installed
 
 .DEFAULT_GOAL := help
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 0
 
-.PHONY: help train test test-slow test-browser viewer fuzz check format clean
+.PHONY: help train test test-slow test-browser viewer docs fuzz check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -47,6 +48,10 @@ test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make it
 viewer/node_modules: viewer/package-lock.json
 	cd viewer && npm ci
 	@touch $@
+
+docs: $(DOCS_INSTALLED) ## build the documentation as a site in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open build/site/index.html"
 
 fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
 	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz
@@ -96,4 +101,9 @@ $(INSTALLED): pyproject.toml | $(BIN)/python
 $(DEV_INSTALLED): pyproject.toml | $(BIN)/python
 	$(torch_first)
 	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable '.[dev]')
+	@touch $(INSTALLED) $@
+
+$(DOCS_INSTALLED): pyproject.toml | $(BIN)/python
+	$(torch_first)
+	$(call quietly,installing actfirst and what makes its documentation (log: $(LOG)),$(BIN)/python -m pip install --editable '.[docs]')
 	@touch $(INSTALLED) $@
