@@ -26,9 +26,9 @@ _OUTSIDE = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=\"?(?:h
 def recipe_page() -> str:
     """Every key that a recipe may set, section by section."""
     intro = (
-        "# Recipe keys\n\nA recipe is a TOML file of these sections. `extends` names a recipe that it begins from. On the "
-        "command line a key is written with its section: `learner.learning_rate=1e-4`. `actfirst recipes list` shows the "
-        "recipes that ship; `actfirst train RECIPE --dry-run` prints every key of one with its value.\n\n"
+        "# Recipe keys\n\nA recipe is a TOML file of these sections. `extends` names a recipe that it begins from. "
+        "On the command line a key is written with its section: `learner.learning_rate=1e-4`. `actfirst recipes list` "
+        "shows the recipes that ship; `actfirst train RECIPE --dry-run` prints every key of one with its value.\n\n"
         "This page is made of the program's own schema (`config/sections.py`, and `section.py` of each environment)."
     )
     return "\n\n".join([intro, *_sections(Config, "")]) + "\n"
@@ -59,7 +59,11 @@ def _table(section: type[Section], key: str, title: str) -> str:
     ]
     words = " ".join((section.__doc__ or "").split())
     head = f"## {title}\n\n{words}"
-    return "\n".join([f"{head}\n\n| key | accepts | default | meaning |\n|---|---|---|---|", *rows]) if rows else head
+    return (
+        "\n".join([f"{head}\n\n| key | accepts | default | meaning |\n|---|---|---|---|", *rows])
+        if rows
+        else head
+    )
 
 
 def _default(field: FieldInfo) -> str:

@@ -14,9 +14,10 @@ Environments and methods of one's own join by `register_environment` and `regist
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from actfirst.config.config import Config
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from actfirst.runs.lines import Summary
     from actfirst.runs.run import Run
     from actfirst.training.watch import Watcher
+
+T = TypeVar("T")
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,7 +43,12 @@ __all__ = [
 
 
 def load_recipe(recipe: str | Path, *overrides: str) -> Config:
-    """The checked configuration of a recipe, by its name or file, with settings such as "run.updates=20"."""
+    """The checked configuration of a recipe.
+
+    `recipe` is a name that `actfirst recipes list` shows, or a TOML file. Each override replaces one setting by its
+    dotted key: "run.updates=20", "evaluation.splits=['seen']". ConfigError names a key or value that is wrong, and
+    what would be right. Nothing is started.
+    """
     from actfirst.config.load import resolve
 
     return resolve(recipe, overrides)
@@ -49,18 +57,25 @@ def load_recipe(recipe: str | Path, *overrides: str) -> Config:
 def train(
     config: Config, folder: str | Path, *, resume: bool = False, watcher: Watcher | None = None
 ) -> Summary:
-    """Train to the end, or with `resume` from where the run in `folder` stands; returns the summary."""
+    """Train to the end, and return the summary: success before and after, seconds, what became of responses.
+
+    Everything that happens is written to `folder`, which must not hold a run yet; with `resume` it does, and training
+    goes on from its newest checkpoint. `watcher` is told of each batch, update and evaluation. A notebook stops
+    it by restarting its kernel, and goes on with `resume`.
+    """
     from pathlib import Path
 
     from actfirst.training import open as opening
 
-    return opening.train(config, Path(folder), resume=resume, watcher=watcher)
+    return _beside_a_loop(lambda: opening.train(config, Path(folder), resume=resume, watcher=watcher))
 
 
 def evaluate_model(model: str | Path, config: Config) -> Evaluation:
-    """Evaluate by the paper's protocol, with a recipe's evaluation settings.
+    """Evaluate by the paper's protocol: think, then act, without references. `config.evaluation` says on what.
 
-    `model` is a Hugging Face checkpoint folder, a run folder, pocket:student or pocket:teacher.
+    `model` is a Hugging Face checkpoint folder, a run folder (its newest checkpoint), `owner/name` of the hub,
+    pocket:student or pocket:teacher. The result has success rate, score and rounds: `result.overall`, `by_split` and
+    `by_kind`.
     """
     import asyncio
 
@@ -68,11 +83,15 @@ def evaluate_model(model: str | Path, config: Config) -> Evaluation:
     from actfirst.training import playing
 
     folder = find_model(str(model), "model")
-    return asyncio.run(playing.evaluate_model(config, folder, lambda done, of: None))
+    return _beside_a_loop(lambda: asyncio.run(playing.evaluate_model(config, folder, lambda done, of: None)))
 
 
 def open_run(folder: str | Path) -> Run:
-    """What a run left behind: its configuration, metrics, episodes, checkpoints and summary; nothing is changed."""
+    """What a run left behind: configuration, metrics, episodes, trained responses, checkpoints and summary.
+
+    Nothing is changed, and each part is read when it is asked for, also while the run is still training.
+    RunFolderError if there is no run in `folder`.
+    """
     from pathlib import Path
 
     from actfirst.runs import run
@@ -81,14 +100,33 @@ def open_run(folder: str | Path) -> Run:
 
 
 def register_environment(kind: Kind) -> None:
-    """Make an environment known to this process; recipes may then name it."""
+    """Make an environment known to this process; recipes may then name it as `environment.name`.
+
+    A package needs no call: it announces its kind by an entry point of the group `actfirst.environments`.
+    """
     from actfirst.environments import registry
 
     registry.register_environment(kind)
 
 
 def register_method(name: str, row: Row) -> None:
-    """Make a method known to this process; recipes may then name it as `rollout.method`."""
+    """Make a method known to this process; recipes may then name it as `rollout.method`.
+
+    `row` is a `Method`, or a `Configured` one whose constants recipes set as `methods.<name>.<key>`.
+    """
     from actfirst.methods import table
 
     table.register_method(name, row)
+
+
+def _beside_a_loop(call: Callable[[], T]) -> T:
+    """Call what runs an event loop of its own. Where one is running already, as in a notebook, that needs a thread."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return call()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
