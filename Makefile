@@ -1,9 +1,13 @@
 # `make train` and `make test` do all the set-up they need: a virtual environment and everything inside it.
 # An active virtual environment is used; otherwise .venv is made. Needs python3 (3.11 or later) and make.
+# TORCH=cpu installs the build of torch without CUDA, which is much smaller.
 
 PYTHON ?= python3
 VENV ?= $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV),.venv)
 BIN := $(VENV)/bin
+LOG := $(VENV)/install.log
+TORCH ?=
+TORCH_CPU := https://download.pytorch.org/whl/cpu
 
 # Stamps inside the environment: installing happens again only when pyproject.toml changes.
 INSTALLED := $(VENV)/.actfirst-installed
@@ -13,19 +17,36 @@ DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 0
 
-.PHONY: help train test test-slow fuzz check format clean
+.PHONY: help train test test-slow test-browser viewer fuzz check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 train: $(INSTALLED) ## install what is missing and run the main job: train the pocket student
-	$(BIN)/actfirst train pocket
+	@echo "training the pocket student: a small model that learns household tasks from a larger one, in a few minutes"
+	@$(BIN)/actfirst train pocket
 
 test: $(DEV_INSTALLED) ## install what is missing and run the tests
 	$(BIN)/python -m pytest
 
 test-slow: $(DEV_INSTALLED) ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+viewer: viewer/node_modules ## build and test the pages of `actfirst view` (needs Node.js 20)
+	cd viewer && npm run build && npm test
+
+# Chromium comes from Debian's packages; CHROMIUM names another one. The pictures in docs/images are of a real run.
+CHROMIUM ?= /usr/bin/chromium
+test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make its pictures in docs/images
+	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium)
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
+	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 --run build/pictures/actfirst
+	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
+
+viewer/node_modules: viewer/package-lock.json
+	cd viewer && npm ci
+	@touch $@
 
 fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
 	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz
@@ -44,15 +65,35 @@ clean: ## remove caches and build output (never runs/ or the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# One line on the terminal for each step; what the step says goes to the log.
+define quietly
+	@echo "$(1)"
+	@$(2) >> $(LOG) 2>&1 || { tail -n 15 $(LOG) >&2; echo "error: this failed; all that it said is in $(LOG)" >&2; exit 1; }
+endef
+
+# Where pip would take CUDA along although there is no GPU, say so while there is time to stop it.
+define torch_first
+	@if [ "$(TORCH)" != cpu ] && [ "$$(uname -s)-$$(uname -m)" = Linux-x86_64 ] && ! command -v nvidia-smi > /dev/null \
+	  && ! $(BIN)/python -c 'import torch' 2> /dev/null; then \
+	  echo "note: no GPU is found here, and torch's usual build for Linux brings CUDA along (several GB)."; \
+	  echo "      For the small build stop this with Ctrl-C and run: make $(MAKECMDGOALS) TORCH=cpu"; fi
+	@if [ "$(TORCH)" = cpu ]; then echo "installing torch without CUDA from $(TORCH_CPU)"; \
+	  $(BIN)/python -m pip install --index-url $(TORCH_CPU) "$$(sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)" \
+	    >> $(LOG) 2>&1 || { tail -n 15 $(LOG) >&2; echo "error: this failed; all that it said is in $(LOG)" >&2; exit 1; }; fi
+endef
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: actfirst needs Python 3.11 or later; name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "making a virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --editable .
+	$(torch_first)
+	$(call quietly,installing actfirst and what it needs (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable .)
 	@touch $@
 
 $(DEV_INSTALLED): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --editable '.[dev]'
+	$(torch_first)
+	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable '.[dev]')
 	@touch $(INSTALLED) $@

@@ -94,3 +94,11 @@ class EpisodeError(ActfirstError):
 
 class PromptTooLong(EpisodeError):
     """A prompt that exceeds its budget even with no history."""
+
+
+class RunStopped(ActfirstError):
+    """A run that was asked to end before it was finished; it has stored what it learned. `code` is the exit code."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code

@@ -150,7 +150,8 @@ class Response:
 
     `mask` is 1 at tokens that the model generated and 0 at inserted ones; `logprobs` is 0.0 there.
     `action` is None when the response is truncated or holds no well-formed action field. `reasoning_tokens` are the
-    generated tokens up to and including the end of reasoning.
+    generated tokens up to and including the end of reasoning. `started` and `ended` are when it was asked for and when
+    it was complete, on the monotonic clock of the process; 0 where nobody looked at one.
     """
 
     prompt_ids: tuple[int, ...]
@@ -164,6 +165,8 @@ class Response:
     requests: int
     version: int
     reasoning_tokens: int = 0
+    started: float = field(default=0.0, compare=False)
+    ended: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,11 @@ class FastAction:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One executed turn of an episode. `requests` lists the fast-action requests made for it, in order."""
+    """One executed turn of an episode. `requests` lists the fast-action requests made for it, in order.
+
+    `response` is the full response of its context, whether it acted or was generated beside. `started` is on the
+    monotonic clock of the process. `reference_next` is what the reference saw next, where the turn was guided by it.
+    """
 
     number: int
     observation: str
@@ -192,6 +199,9 @@ class Turn:
     response: Response | None
     state: str
     seconds: float
+    started: float = 0.0
+    admissible: tuple[str, ...] = ()
+    reference_next: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +210,8 @@ class Episode:
 
     `guided` says that a reference was to be followed. `unexecuted` are fast actions after which the actor ended
     the rollout instead of acting. `ended` is when the last step was over, on the clock of whoever collected it (a
-    run's training seconds); 0 where nobody looked at one. `attempts` counts how often it was begun: again where an
-    environment failed.
+    run's training seconds); 0 where nobody looked at one. `began` is when it was reset, on the monotonic clock of the
+    process. `attempts` counts how often it was begun: again where an environment failed.
     """
 
     id: str
@@ -216,6 +226,7 @@ class Episode:
     unexecuted: tuple[FastAction, ...] = ()
     ended: float = 0.0
     attempts: int = 1
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,3 +71,44 @@ def test_a_wrong_split_and_a_wrong_folder_are_one_message_each(
     shown = run(capsys, "eval", "nowhere")
     assert shown.code == 2
     assert "no checkpoint there" in shown.err
+
+
+class TestAgainst:
+    OPTIONS = ("--splits", "seen", "--tasks", "2")
+
+    def test_two_result_files_are_compared_in_pairs_without_playing(
+        self, model: str, recipe: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run(capsys, "eval", model, "--recipe", recipe, *self.OPTIONS, "--json", "one.json")
+        one = json.loads(Path("one.json").read_text())
+        outcomes, world = one["result"]["outcomes"], one["result"]["world"]
+        assert [(o["split"], o["seed"], o["success"], o["turns"]) for o in outcomes] == [
+            ("seen", 1, False, 2)
+        ] * 2
+        assert world["settings"]["name"] == world["name"] == "pocket"
+        assert (world["turn_limit"], bool(world["fingerprint"]), bool(world["panel"])) == (2, True, True)
+        outcomes[0]["success"] = True
+        Path("two.json").write_text(json.dumps(one))
+        shown = run(capsys, "eval", "two.json", "--against", "one.json", "--json", "out.json")
+        assert shown.code == 0
+        assert "all: 50.0 % against 0.0 %: +50.0 points" in shown.out
+        assert "better on 1 tasks, worse on 0, of 2" in shown.out
+        assert "episodes" not in shown.err
+        against = json.loads(Path("out.json").read_text())["against"]
+        assert (against["checkpoint"], against["all"]["p"], against["seen"]["tasks"]) == ("one.json", 1.0, 2)
+
+    def test_a_checkpoint_is_played_with_the_same_settings(
+        self, model: str, recipe: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shown = run(capsys, "eval", model, "--recipe", recipe, *self.OPTIONS, "--against", model)
+        assert shown.code == 0
+        assert "+0.0 points (95 % interval +0.0 to +0.0)" in shown.out
+
+    def test_other_worlds_are_not_compared(
+        self, model: str, recipe: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run(capsys, "eval", model, "--recipe", recipe, *self.OPTIONS, "--json", "one.json")
+        other = ("environment.seed=5", *self.OPTIONS)
+        shown = run(capsys, "eval", model, "--recipe", recipe, *other, "--against", "one.json")
+        assert shown.code == 2
+        assert "another world" in shown.err

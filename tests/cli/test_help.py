@@ -50,11 +50,11 @@ def test_help_loads_the_commands_and_nothing_behind_them() -> None:
         ["bench", "rollout", "--help"],
         ["recipes", "list"],
         ["methods"],
-        ["train", "pocket", "--dry-run"],
+        ["recipes", "show", "pocket"],
     ],
     ids=" ".join,
 )
-def test_nothing_heavy_is_loaded_to_show_help_recipes_or_what_would_be_run(arguments: list[str]) -> None:
+def test_nothing_heavy_is_loaded_to_show_help_or_recipes(arguments: list[str]) -> None:
     assert not loaded(*arguments) & HEAVY
 
 

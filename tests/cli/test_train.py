@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.load import dump_toml, resolve
-from actfirst.errors import ActfirstError, CheckpointError, ConfigError, TeacherError
+from actfirst.errors import ActfirstError, CheckpointError, ConfigError, RunStopped, TeacherError
 from actfirst.runs.run_folder import RunFolder
 from tests.cli.runner import install, run
 
@@ -82,6 +82,19 @@ def test_mistakes_are_refused_before_anything_starts(
     assert list(Path().iterdir()) == []
 
 
+def test_a_dry_run_says_what_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime = install(monkeypatch)
+    shown = run(capsys, "train", "pocket", "models.student=/nope", "references.path=no.jsonl", "--dry-run")
+    assert shown.code == 2
+    assert shown.out.startswith("# ActFirst-OPD on pocket: /nope learns from pocket:teacher\n")
+    assert "this run cannot begin here" in shown.err
+    assert "models.student = '/nope'" in shown.err
+    assert "no.jsonl" in shown.err
+    assert runtime.calls == []
+
+
 def test_no_recipe_says_where_to_find_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "train")
     assert shown.code == 2
@@ -119,6 +132,16 @@ class TestResume:
         shown = run(capsys, "train", "pocket", "runtime.restarts=7", "--run", "here", "--resume")
         assert shown.code == 0, shown.err
         assert runtime.calls[0][0].runtime.restarts == 7
+
+    def test_how_much_is_stored_and_until_when_it_runs_may_change(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runtime = install(monkeypatch)
+        self.start()
+        settings = ("run.deadline=60", "run.keep_responses=0")
+        shown = run(capsys, "train", "pocket", *settings, "--run", "here", "--resume")
+        assert shown.code == 0, shown.err
+        assert (runtime.calls[0][0].run.deadline, runtime.calls[0][0].run.keep_responses) == (60.0, 0)
 
     @pytest.mark.parametrize("recipe", [[], ["pocket"]])
     def test_a_run_may_be_made_longer(
@@ -179,6 +202,15 @@ class TestFailures:
         shown = run(capsys, "train", "pocket", "--run", "here")
         assert shown.code == 130
         assert "continue with: actfirst train --run here --resume" in shown.err
+
+    @pytest.mark.parametrize("code", [130, 143])
+    def test_a_stop_says_the_same_and_has_its_own_exit_code(
+        self, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        install(monkeypatch, RunStopped("stopped", code))
+        shown = run(capsys, "train", "pocket", "--run", "here")
+        assert shown.code == code
+        assert shown.err.endswith("stopped; continue with: actfirst train --run here --resume\n")
 
     def test_a_bug_is_not_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from actfirst.cli.main import main

@@ -208,3 +208,8 @@ class TestRefusedFiles:
         path.write_bytes(b"\xff\xfe\x00")
         with pytest.raises(ConfigError, match="cannot be read"):
             resolve(path)
+
+
+def test_a_recipe_whose_name_is_too_long_for_a_file_is_one_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="there is no recipe"):
+        resolve("p" * 5000)

@@ -30,7 +30,25 @@ def judge(checkpoint: Path) -> Judge:
 @pytest.fixture(scope="session")
 def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same model without an end-of-sequence token: what it generates is as long as it may be."""
-    folder = tmp_path_factory.mktemp("endless") / checkpoint.name
+    return without_end(checkpoint, tmp_path_factory.mktemp("endless") / checkpoint.name)
+
+
+@pytest.fixture
+async def make_embedded() -> AsyncIterator[MakeEngine]:
+    """Makes embedded engines, and closes them after the test."""
+    engines: list[EmbeddedEngine] = []
+
+    async def make(folder: Path, *, general: bool = False, **options: object) -> EmbeddedEngine:
+        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options), general=general))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        await engine.close()
+
+
+def without_end(checkpoint: Path, folder: Path) -> Path:
+    """A copy of a checkpoint in `folder` that names no end-of-sequence token."""
     shutil.copytree(checkpoint, folder)
     for name, key in (
         ("config", "eos_token_id"),
@@ -40,17 +58,3 @@ def endless(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / f"{name}.json"
         path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != key}))
     return folder
-
-
-@pytest.fixture
-async def make_embedded() -> AsyncIterator[MakeEngine]:
-    """Makes embedded engines, and closes them after the test."""
-    engines: list[EmbeddedEngine] = []
-
-    async def make(folder: Path, **options: object) -> EmbeddedEngine:
-        engines.append(EmbeddedEngine.from_pretrained(folder, section(**options)))
-        return engines[-1]
-
-    yield make
-    for engine in engines:
-        await engine.close()

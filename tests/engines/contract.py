@@ -37,7 +37,11 @@ class Judge:
 
     def __init__(self, folder: Path) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self.model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",  # sdpa leaves softcaps out
+        ).eval()
 
     @torch.no_grad()
     def distributions(self, prompt: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:

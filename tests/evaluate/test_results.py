@@ -6,11 +6,20 @@ import math
 
 import pytest
 
-from actfirst.evaluate.results import Outcome, Statistic, summarise
+from actfirst.evaluate.results import summarise
+from actfirst.runs.evaluations import Outcome, Statistic
 
 
 def outcome(task: str, seed: int, success: bool, score: float, turns: int, kind: str = "pick") -> Outcome:
-    return Outcome(task, task.split("/", maxsplit=1)[0], kind, seed, success, score, turns)
+    return Outcome(
+        task_id=task,
+        split=task.split("/", maxsplit=1)[0],
+        kind=kind,
+        seed=seed,
+        success=success,
+        score=score,
+        turns=turns,
+    )
 
 
 OUTCOMES = [

@@ -74,18 +74,24 @@ class TestPlan:
         ]
 
     def test_every_run_is_evaluated_along_the_way_and_the_teacher_once(self, tmp_path: Path) -> None:
-        settings = ["run.updates=60", "evaluation.every=0"]
-        planned = plan_runs(["vanilla", "actfirst"], "pocket", settings, 2, tmp_path)
+        planned = plan_runs(["vanilla", "actfirst"], "pocket", ["run.updates=60"], 2, tmp_path)
         configs = [resolve("pocket", run.overrides) for run in planned]
-        assert {config.evaluation.every for config in configs} == {10}
+        assert {config.evaluation.every for config in configs} == {15}
         assert all(config.evaluation.at_start and config.evaluation.at_end for config in configs)
+        assert {config.evaluation.start_tasks for config in configs} == {0}, "points of equal size"
         assert [config.evaluation.teacher for config in configs] == [True, False, False, False]
 
     def test_a_recipes_own_points_are_kept_unless_the_run_is_too_short_for_them(self, tmp_path: Path) -> None:
         for updates, every in ((60, 15), (12, 2)):
-            settings = [f"run.updates={updates}", "evaluation.every=15"]
-            (planned,) = plan_runs(["vanilla"], "pocket", settings, 1, tmp_path)
+            (planned,) = plan_runs(["vanilla"], "pocket", [f"run.updates={updates}"], 1, tmp_path)
             assert resolve("pocket", planned.overrides).evaluation.every == every
+
+    @pytest.mark.parametrize("asked", [("vanilla", ["evaluation.every=0"]), ("vanilla:evaluation.every=0", [])])
+    def test_what_is_asked_for_is_not_overridden(self, asked: tuple[str, list[str]], tmp_path: Path) -> None:
+        method, settings = asked
+        (planned,) = plan_runs([method], "pocket", [*settings, "evaluation.at_start=false"], 1, tmp_path)
+        evaluation = resolve("pocket", planned.overrides).evaluation
+        assert (evaluation.every, evaluation.at_start, evaluation.at_end) == (0, False, True)
 
     def test_or_runs_keep_checkpoints_to_be_evaluated_afterwards(self, tmp_path: Path) -> None:
         (planned,) = plan_runs(["vanilla"], "pocket", ["run.updates=60"], 1, tmp_path, Points.STORED)

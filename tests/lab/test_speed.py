@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.lab.speed import options, scale, update
+from actfirst.config.load import resolve
+from actfirst.lab.speed import options, prompts, scale, update
 from actfirst.lab.speed.models import Size, write_checkpoint
 from actfirst.lab.speed.update_child import sequences
 from actfirst.lab.spread import Spread, ratios
+from actfirst.models.folder import find_model
 
 
 def test_ratios_are_taken_round_by_round() -> None:
@@ -41,6 +43,38 @@ class TestRolloutOptions:
         # The same tasks, seeds and weights: with drafts the very same tokens come out, in fewer steps.
         assert drafts.generated_tokens == prefixes.generated_tokens == first.generated_tokens
         assert rows[0].speedup(rows[0]) == Spread(1.0, 1.0, 1.0)
+
+
+class TestPrompts:
+    """Both orders of prompts on the same random episodes of pocket houses."""
+
+    def test_growing_prompts_prefill_what_is_new_and_the_papers_prefill_the_history(self) -> None:
+        config = resolve("pocket")
+        student = find_model(config.models.student, "models.student")
+        rows = prompts.measure_prefill(config, student, 2, [6, 12], lambda done, of, what: None)
+        paper, growing = ({row.turns: row for row in rows if row.order == order} for order in prompts.ORDERS)
+        for row in rows:
+            assert row.new <= row.prefilled <= row.tokens
+        for turns in (6, 12):
+            assert growing[turns].prefilled < 1.35 * growing[turns].new
+            assert growing[turns].prefilled < paper[turns].prefilled
+        # Twice the turns: twice the new tokens at most, as the first turn counts most; the history is quadratic.
+        assert growing[12].prefilled < 2 * growing[6].prefilled
+        assert paper[12].prefilled > 2.2 * paper[6].prefilled
+
+    def test_an_update_over_episodes_computes_fewer_tokens_if_what_begins_alike_is_together(self) -> None:
+        config = resolve("pocket", ["learner.batch_size=16", "learner.token_budget=1024"])
+        student = find_model(config.models.student, "models.student")
+        found = prompts.measure_updates(config, student, 4, 8, 4, 1, lambda done, of, what: None)
+        by_kind = {(one.order, one.responses): one for one in found}
+        growing = by_kind["growing", "all"]
+        assert growing.supervised == 4 * 8 * 4
+        assert growing.computed < growing.by_length < growing.alone
+        assert growing.computed < by_kind["paper", "all"].computed
+        assert all(len(one.seconds) == 1 for one in found)
+
+    def test_a_token_is_new_if_no_earlier_prompt_begins_with_it(self) -> None:
+        assert prompts.new_tokens([((1, 2, 3), (1, 2, 4)), ((1, 2, 3, 5), (9,))]) == 3 + 1 + 1 + 1
 
 
 class TestScale:

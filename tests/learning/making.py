@@ -85,7 +85,7 @@ def make_episodes(tasks: int, turns: int, *, seed: int = 0) -> list[TurnSample]:
 
 
 def plain_model(folder: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
 
 
 def plain_logprobs(model: Any, sample: TurnSample) -> torch.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import pickle
 import random
 import resource
 import shutil
@@ -26,7 +27,9 @@ from actfirst.learning import checkpoint as checkpoints
 from actfirst.learning.checkpoint import latest_valid, load, prune, save
 from actfirst.learning.rng import capture_rng, restore_rng
 from actfirst.learning.update import Learner
-from actfirst.runs.manifest import latest
+from actfirst.runs.manifest import latest, seal
+from actfirst.runs.run_folder import RunFolder
+from actfirst.training.open import stored_state
 from tests.learning.making import learning, make_samples, plain_model
 
 FILE_OPERATIONS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
@@ -150,6 +153,15 @@ def test_leftovers_of_a_killed_write_are_ignored_and_removed_by_the_next_save(tw
     assert sorted(path.name for path in two.iterdir()) == ["step-000001", "step-000002", "step-000003"]
 
 
+def test_leftovers_go_when_a_run_is_resumed_also_if_it_saves_nothing_more(tmp_path: Path) -> None:
+    """A kill while the last checkpoints are pruned."""
+    with RunFolder.create(tmp_path / "run", "") as folder:
+        for name in (".removing-step-000001", ".writing-step-000002"):
+            (folder.checkpoints / name / "model").mkdir(parents=True)
+        stored_state(folder)
+        assert list(folder.checkpoints.iterdir()) == []
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
@@ -187,6 +199,51 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_it_is_used(
     assert name in found.rejected[0]
     # By names and sizes alone a flipped byte cannot be seen; all else can.
     assert latest(two) == two / ("step-000002" if damage is flip else "step-000001")
+
+
+class Bomb:
+    """Unpickled, it creates a file."""
+
+    def __init__(self, crater: Path) -> None:
+        self.crater = crater
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self.crater,)
+
+
+@pytest.mark.parametrize(
+    "name", ["training/shards/.metadata", "training/adapters.safetensors", "model/extra.py"]
+)
+def test_a_file_that_the_manifest_does_not_list_is_refused_and_not_read(
+    two: Path, tmp_path: Path, name: str
+) -> None:
+    crater = tmp_path / "crater"
+    planted = two / "step-000002" / name
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_bytes(pickle.dumps(Bomb(crater)))
+    with pytest.raises(CheckpointError, match=rf"{name} is not listed in manifest\.json"):
+        load(two / "step-000002")
+    assert latest(two) == two / "step-000001"
+    assert not crater.exists()
+
+
+def test_shards_are_never_unpickled_even_where_the_manifest_lists_them(two: Path, tmp_path: Path) -> None:
+    crater, shards = tmp_path / "crater", two / "step-000002" / "training" / "shards"
+    shards.mkdir()
+    (shards / ".metadata").write_bytes(pickle.dumps(Bomb(crater)))
+    (two / "step-000002" / "manifest.json").unlink()
+    seal(two / "step-000002")
+    with pytest.raises(CheckpointError, match="would have to be unpickled"):
+        _ = load(two / "step-000002").learner
+    assert not crater.exists()
+
+
+def test_a_listed_file_that_is_a_link_is_refused(two: Path, tmp_path: Path) -> None:
+    state = two / "step-000002" / "training" / "state.json"
+    shutil.move(state, tmp_path / "elsewhere.json")
+    state.symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(CheckpointError, match=r"state\.json is not a plain file"):
+        load(two / "step-000002")
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from actfirst.errors import CheckpointError
 from actfirst.learning.samples import load_samples, save_samples
+from actfirst.reading import clean
 from actfirst.records import TurnSample
 from tests.learning.making import make_samples
 
-TEXT = st.text(max_size=8)
+TEXT = st.text(max_size=8).map(clean)
 ID = st.integers(0, 200_000)
 LOGPROB = st.floats(max_value=0.0, allow_nan=False)
 ADVANTAGE = st.floats(allow_nan=False)

@@ -184,6 +184,8 @@ def test_a_checkpoint_of_two_ranks_resumes_on_three_and_in_one_process(
     assert_same_update(expected, train(alone, 9))
     assert_same_update(expected, on_ranks(3, resume_here, qwen3, options, folder)[0])
 
+    shards = sorted(path.name for path in (folder / "training" / "shards").iterdir())
+    assert shards == ["rank-00000.safetensors", "rank-00001.safetensors"]  # nothing that is unpickled
     exported = plain_model(folder / "model").state_dict()
     assert all(torch.equal(exported[name], value) for name, value in checkpoint.learner.weights.items())
 

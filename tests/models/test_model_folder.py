@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.models.folder import find_model, recipe_of
+from actfirst.models.folder import find_model, recipe_of, resolve_model
 from actfirst.runs.manifest import seal
 
 
@@ -45,3 +45,34 @@ def test_a_checkpoint_folder_is_itself(tmp_path: Path) -> None:
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--model"):
         find_model(str(tmp_path), "--model")
+
+
+def damaged(run: Path) -> Path:
+    """The newest model of a run, with one byte changed and its size kept."""
+    model = run / "checkpoints" / "step-000012" / "model"
+    (model / "config.json").write_text("[]")
+    return model
+
+
+def test_corrupt_weights_are_refused_by_whoever_opens_them(tmp_path: Path) -> None:
+    """By the run's name, by the folder of the model, and as a model of a recipe."""
+    run = run_folder(tmp_path / "run", 3, 12)
+    model = damaged(run)
+    for name in (run, model):
+        with pytest.raises(CheckpointError, match=r"step-000012 is corrupt: model/config\.json .*sha256"):
+            find_model(str(name), "--model")
+    with pytest.raises(CheckpointError, match="corrupt"):
+        resolve_model(str(model), "models.teacher")
+
+
+def test_a_link_to_a_checkpoint_is_verified_too(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(damaged(run_folder(tmp_path / "run", 3, 12)))
+    with pytest.raises(CheckpointError, match="corrupt"):
+        resolve_model(str(tmp_path / "link"), "models.student")
+
+
+def test_a_file_beside_the_model_is_refused(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", 12)
+    (run / "checkpoints" / "step-000012" / "model" / "modeling.py").touch()
+    with pytest.raises(CheckpointError, match=r"modeling\.py is not listed"):
+        resolve_model(str(run / "checkpoints" / "step-000012" / "model"), "models.student")

@@ -94,7 +94,7 @@ def test_no_template_file_changed(name: str) -> None:
 def test_there_are_no_other_template_files() -> None:
     folder = Path(str(files("actfirst.environments")))
     found = {f"{path.parts[-3]}/{path.name}" for path in folder.glob("*/templates/*.txt")}
-    assert found == set(HASHES)
+    assert {name for name in found if not name.startswith("general/")} == set(HASHES)  # those of the paper
 
 
 @every_template

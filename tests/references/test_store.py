@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -27,6 +31,23 @@ PLAN = Plan(("walkthrough",))
 SETTINGS = {"name": "pocket", "seed": 0, "receptacles": (6, 9)}
 
 
+@contextmanager
+def counted_calls() -> Iterator[list[int]]:
+    """How many lines of Python run inside."""
+    count = [0]
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        count[0] += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
 def build(path: Path) -> None:
     build_store(POCKET_KIND, OPEN, PLAN, TASKS, path, SETTINGS)
 
@@ -39,7 +60,19 @@ def store(tmp_path: Path) -> Path:
 
 
 def without_times(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) | {"seconds": 0} for line in path.read_bytes().splitlines()]
+    """Without the headers at the end of builds, too: there is one more where a build was continued."""
+    first, *lines = (json.loads(line) | {"seconds": 0, "chain": ""} for line in path.read_bytes().splitlines())
+    return [first, *(line for line in lines if "format" not in line)]
+
+
+def without_checksums(path: Path) -> list[bytes]:
+    """The lines of a store as an older version wrote them, and put there."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for line in lines:
+        line.pop("chain")
+    texts = [json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines]
+    path.write_bytes(b"".join(texts[:1] + [text for text in texts[1:] if not text.startswith(b'{"format"')]))
+    return path.read_bytes().splitlines(keepends=True)
 
 
 def test_a_store_gives_back_exactly_what_was_written(store: Path) -> None:
@@ -50,7 +83,7 @@ def test_a_store_gives_back_exactly_what_was_written(store: Path) -> None:
 
 
 def test_a_line_is_parsed_only_when_its_task_is_asked_for(store: Path) -> None:
-    lines = store.read_bytes().splitlines(keepends=True)
+    lines = without_checksums(store)
     lines[3] = lines[3].replace(b'"text":"', b'"text":7,"x":"', 1)
     store.write_bytes(b"".join(lines))
     read = ReferenceStore.open(store, WORLD)
@@ -63,7 +96,7 @@ def test_a_line_is_parsed_only_when_its_task_is_asked_for(store: Path) -> None:
 
 def test_lines_that_somebody_else_wrote_in_another_order_of_keys_are_read_too(store: Path) -> None:
     expected = [ReferenceStore.open(store, WORLD).get(task) for task in TASKS]
-    header, *lines = store.read_text().splitlines()
+    header, *lines = (line.decode().rstrip() for line in without_checksums(store))
     turned = [json.dumps(dict(reversed(json.loads(line).items()))) for line in lines]
     store.write_text("\n".join([header, *turned]) + "\n")
     read = ReferenceStore.open(store, WORLD)
@@ -77,9 +110,56 @@ def test_building_again_adds_only_what_is_missing_also_after_a_kill_in_the_middl
     whole = without_times(store)
     lines = store.read_bytes().splitlines(keepends=True)
     store.write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    assert len(ReferenceStore.open(store, WORLD)) == 4, "half a line is not read"
+    assert len(ReferenceStore.read(store)) == 4, "half a line is not read"
+    with pytest.raises(
+        ReferenceStoreError, match=r"has no end: .*`actfirst references build` adds what is missing"
+    ):
+        ReferenceStore.open(store, WORLD)
     build(store)
     assert without_times(store) == whole
+    assert len(ReferenceStore.open(store, WORLD)) == 12
+
+
+@pytest.mark.parametrize("damage", ["flipped", "swapped", "missing", "half"])
+def test_a_damaged_store_is_refused_with_the_line(store: Path, damage: str) -> None:
+    lines = store.read_bytes().splitlines(keepends=True)
+    match damage:
+        case "flipped":
+            lines[4] = lines[4].replace(b"cabinet", b"Cabinet", 1).replace(b"drawer", b"Drawer", 1)
+        case "swapped":  # the references of two tasks: each line is one that was written
+            lines[4], lines[5] = lines[5], lines[4]
+        case "missing":
+            del lines[4]
+        case "half":
+            lines = lines[:7]
+    store.write_bytes(b"".join(lines))
+    fault = "has no end" if damage == "half" else r"line 5 is not the one.*keep its first 4 lines"
+    with pytest.raises(ReferenceStoreError, match=fault):
+        ReferenceStore.open(store, WORLD)
+
+
+def test_a_store_of_an_older_version_is_read_and_continued_with_checksums(store: Path) -> None:
+    expected = [ReferenceStore.open(store, WORLD).get(task) for task in TASKS]
+    lines = without_checksums(store)
+    store.write_bytes(b"".join(lines[:9]))
+    assert len(ReferenceStore.open(store, WORLD)) == 8
+    build(store)
+    assert [ReferenceStore.open(store, WORLD).get(task) for task in TASKS] == expected
+    store.write_bytes(store.read_bytes().replace(lines[3], lines[2]))
+    with pytest.raises(ReferenceStoreError, match="line 10 is not the one"):  # the first one with a checksum
+        ReferenceStore.open(store, WORLD)
+
+
+def test_adding_to_a_store_costs_the_same_however_much_is_in_it(tmp_path: Path) -> None:
+    """Counted: numbers of lines that are looked at while one is added."""
+    writer = ReferenceWriter(tmp_path / "some.jsonl", WORLD)
+    looked: list[int] = []
+    for number in range(400):
+        with counted_calls() as calls:
+            writer.add(Attempt(f"task-{number}", "train", "pick", ("gold",), reason="none"))
+        looked.append(calls[0])
+    writer.close()
+    assert looked[-1] <= 1.5 * looked[10]
 
 
 def test_the_last_line_of_a_task_counts(store: Path) -> None:
@@ -228,8 +308,11 @@ class TestAStoreThatIsContinuedWithMoreTasks:
         )
         assert len(ReferenceStore.read(store)) == 14
         lines = store.read_bytes().splitlines(keepends=True)
-        store.write_bytes(b"".join(lines[:14]) + lines[14].replace(b'"text":"', b'"text":7,"x":"', 1))
-        with pytest.raises(ReferenceStoreError, match="line 15 is broken"):
+        lines[15] = lines[15].replace(
+            b'"text":"', b'"text":7,"x":"', 1
+        )  # after two headers: the end, more tasks
+        store.write_bytes(b"".join(lines))
+        with pytest.raises(ReferenceStoreError, match="line 16 is not the one"):
             list(ReferenceStore.read(store).attempts())
 
 

@@ -32,6 +32,8 @@ RESPONSE = Response(
     requests=2,
     version=3,
     reasoning_tokens=2,
+    started=1000.25,
+    ended=1001.75,
 )
 PROPOSAL = FastAction(Mode.INVERSE_DYNAMICS, 41, 5, "<action>fly</action>", "fly", 3)
 TURN = Turn(
@@ -45,6 +47,9 @@ TURN = Turn(
     response=RESPONSE,
     state="on(cup,table)",
     seconds=0.123456789,
+    started=1000.2,
+    admissible=("look", "go"),
+    reference_next="You see a cup.",
 )
 EPISODE = Episode(
     id="b0001-e02",
@@ -56,6 +61,7 @@ EPISODE = Episode(
     reference_length=6,
     seconds=1.5,
     ended=20.25,
+    began=1000.0,
 )
 
 
@@ -116,7 +122,12 @@ def test_an_episode_says_what_happened() -> None:
             "requests": 2,
             "version": 3,
             "reasoning_tokens": 2,
+            "started": 0.25,
+            "ended": 1.75,
         },
+        "started": 0.2,
+        "admissible": ["look", "go"],
+        "reference_next": "You see a cup.",
     }
     assert turns[1]["response"] is None
 

@@ -53,7 +53,7 @@ UPDATE = UpdateLine(
     grad_norm=1.5,
     extra={"entropy": 0.25},
 )
-RESULT = summarise([Outcome("task", "seen", "look", 42, True, 100.0, 3)], 1.0)
+RESULT = summarise([Outcome("task", "seen", "look", 42, True, 100.0, 3)], 1.0).summary
 EVALUATION = EvaluationLine.of("student", 1, 3.0, RESULT)
 
 
@@ -96,7 +96,14 @@ def test_a_summary_and_a_checkpoint_keep_evaluations_without_their_detail() -> N
         elapsed=4.0,
         evaluations=(EVALUATION,),
     )
-    point = {"who": "student", "update": 1, "training_seconds": 3.0, "success_rate": 100.0, "deviation": None}
+    point = {
+        "who": "student",
+        "update": 1,
+        "training_seconds": 3.0,
+        "success_rate": 100.0,
+        "deviation": None,
+        "tasks": 1,
+    }
     assert summary.to_json()["evaluations"] == state.to_json()["evaluations"] == [point]
     assert state.training_seconds == 3.0
     assert TrainerState.model_validate(json.loads(json.dumps(state.to_json()))).probe == Probe(10, 6.5)

@@ -153,9 +153,11 @@ class TestResume:
         assert list(read_episodes(folder.path)) == [{"id": "a"}]
 
     def test_offsets_are_sizes_in_bytes(self, folder: RunFolder) -> None:
-        assert folder.offsets() == START == {"metrics.jsonl": 0, "episodes.jsonl": 0}
+        files = ("metrics.jsonl", "episodes.jsonl", "responses.jsonl", "evaluation-episodes.jsonl")
+        assert folder.offsets() == START == dict.fromkeys(files, 0)
         folder.append_metrics(line(a=1))
-        assert folder.offsets() == {"metrics.jsonl": len('{"a":1}\n'), "episodes.jsonl": 0}
+        written = len('{"a":1,"chain":"0123456789abcdef"}\n')
+        assert folder.offsets() == {**START, "metrics.jsonl": written}
 
     def test_a_run_without_a_checkpoint_starts_over(self, folder: RunFolder) -> None:
         folder.append_metrics(line(step=1))
@@ -179,7 +181,8 @@ class TestResume:
         with (folder.path / "metrics.jsonl").open("a") as file:
             file.write("x" * 200_000)
         RunFolder.open(folder.path).close()
-        assert (folder.path / "metrics.jsonl").read_text() == '{"step":1}\n'
+        assert (folder.path / "metrics.jsonl").read_text().count("\n") == 1
+        assert read_metrics(folder.path) == [{"step": 1}]
 
     def test_after_sigkill_every_line_is_whole_and_the_lock_is_free(self, tmp_path: Path) -> None:
         run = tmp_path / "run"
@@ -199,19 +202,74 @@ class TestResume:
             assert len(steps) > 20
             resumed.rewind(resumed.offsets())
 
-    def test_a_file_shorter_than_the_checkpoint_says_is_refused_and_nothing_is_cut(
-        self, folder: RunFolder
+    @pytest.mark.parametrize("damage", ["deleted", "shorter", "flipped", "swapped", "missing", "not JSON"])
+    def test_a_log_that_is_damaged_behind_a_whole_checkpoint_is_cut_and_reported(
+        self, folder: RunFolder, damage: str
+    ) -> None:
+        for step in range(1, 6):
+            folder.append_metrics(line(step=step))
+        folder.append_episodes([line(id="a")])
+        offsets = folder.offsets()
+        folder.append_metrics(line(step=6))
+        folder.close()
+        path = folder.path / "metrics.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        match damage:
+            case "deleted":
+                path.unlink()
+            case "shorter":
+                path.write_bytes(b"".join(lines[:3]))
+            case "flipped":
+                path.write_bytes(b"".join(lines).replace(b'"step":3', b'"step":8'))
+            case "swapped":
+                path.write_bytes(b"".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+            case "missing":
+                path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+            case "not JSON":
+                path.write_bytes(b"".join([*lines[:2], b"nonsense" + lines[2][8:], *lines[3:]]))
+        left = path.read_bytes() if path.exists() else None
+        with RunFolder.open(folder.path) as resumed:
+            (said,) = resumed.rewind(offsets)
+            assert said.startswith("metrics.jsonl ")
+            assert {"deleted": "missing", "shorter": "lost its end"}.get(damage, "line 3") in said
+            assert said in (folder.path / "log.txt").read_text()
+            resumed.append_metrics(line(step=6, again=True))
+        kept = {"deleted": 0, "shorter": 3}.get(damage, 2)
+        assert [one["step"] for one in read_metrics(folder.path)] == [*range(1, kept + 1), 6]
+        copies = [copy.read_bytes() for copy in folder.path.glob("metrics.jsonl.damaged-*")]
+        assert copies == ([] if left is None else [left])
+        with RunFolder.open(folder.path) as again:
+            assert again.rewind(again.offsets()) == []  # the file is whole again
+
+    def test_an_offset_inside_a_line_is_said(self, folder: RunFolder) -> None:
+        folder.append_metrics(line(step=1))
+        (said,) = folder.rewind({"metrics.jsonl": 3, "episodes.jsonl": 0})
+        assert "0 bytes of the 3 that the checkpoint saw" in said
+
+    @pytest.mark.parametrize("how", ["deleted", "written"])
+    def test_a_log_that_somebody_else_changes_during_the_run_stops_it(
+        self, folder: RunFolder, how: str
     ) -> None:
         folder.append_metrics(line(step=1))
-        folder.append_episodes([line(id="a")])
-        with pytest.raises(RunFolderError, match=r"episodes\.jsonl is not the file that the checkpoint saw"):
-            folder.rewind({"metrics.jsonl": 0, "episodes.jsonl": 999})
-        assert read_metrics(folder.path) == [{"step": 1}]
+        path = folder.path / "metrics.jsonl"
+        path.unlink() if how == "deleted" else path.write_bytes(path.read_bytes() * 2)
+        left = path.read_bytes() if path.exists() else b""
+        with pytest.raises(
+            RunFolderError, match=r"metrics\.jsonl was changed or deleted by somebody else.*--resume"
+        ):
+            folder.append_metrics(line(step=2))
+        assert path.read_bytes() == left
 
-    def test_an_offset_inside_a_line_is_refused(self, folder: RunFolder) -> None:
-        folder.append_metrics(line(step=1))
-        with pytest.raises(RunFolderError, match="no line ends at byte 3"):
-            folder.rewind({"metrics.jsonl": 3, "episodes.jsonl": 0})
+    def test_a_run_of_an_older_version_without_checksums_goes_on_with_them(self, folder: RunFolder) -> None:
+        path = folder.path / "metrics.jsonl"
+        path.write_text('{"step":1}\n{"step":2}\n')
+        offsets = folder.offsets()
+        assert folder.rewind(offsets) == []
+        folder.append_metrics(line(step=3))
+        assert [one["step"] for one in read_metrics(folder.path)] == [1, 2, 3]
+        path.write_text(path.read_text().replace('"step":2', '"step":9'))
+        (said,) = folder.rewind(folder.offsets())
+        assert "line 3" in said  # the first checksum covers what has none
 
     def test_offsets_of_other_files_are_refused(self, folder: RunFolder) -> None:
         with pytest.raises(RunFolderError, match=r"must be of metrics\.jsonl, episodes\.jsonl"):

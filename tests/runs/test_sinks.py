@@ -10,7 +10,11 @@ import pytest
 
 from actfirst.config.sections import TrackingSection
 from actfirst.errors import ConfigError
-from actfirst.runs.sinks import SINKS, open_sinks
+from actfirst.runs.sinks import SINKS, Tracked, open_sinks
+
+
+def tracked(folder: Path) -> Tracked:
+    return Tracked(folder, "houses", "third try", {"run": {"seed": 42}})
 
 
 @pytest.mark.parametrize("name", SINKS)
@@ -19,7 +23,7 @@ def test_a_missing_service_names_the_extra_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)  # importing it now fails
     with pytest.raises(ConfigError, match=rf"pip install 'actfirst\[{name}\]'"):
-        open_sinks([name], tmp_path)
+        open_sinks([name], tracked(tmp_path))
 
 
 def test_every_sink_that_a_recipe_may_name_exists() -> None:
@@ -27,7 +31,7 @@ def test_every_sink_that_a_recipe_may_name_exists() -> None:
 
 
 def test_no_sinks_is_nothing_to_open(tmp_path: Path) -> None:
-    assert open_sinks([], tmp_path) == []
+    assert open_sinks([], tracked(tmp_path)) == []
 
 
 class FakeService(ModuleType):
@@ -36,8 +40,9 @@ class FakeService(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.settings: dict[str, object] = {}
-        self.logged: list[tuple[int, dict[str, float]]] = []
+        self.logged: list[tuple[int, dict[str, object]]] = []
         self.finished = False
+        self.Table = dict
 
     def init(self, **settings: object) -> SimpleNamespace:
         self.settings = settings
@@ -53,14 +58,27 @@ def test_metrics_reach_the_service_with_their_step(
 ) -> None:
     service = FakeService(name)
     monkeypatch.setitem(sys.modules, name, service)
-    (sink,) = open_sinks([name], tmp_path / "pocket-3")
+    (sink,) = open_sinks([name], tracked(tmp_path))
     sink.log(1, {"loss": 0.5})
     sink.log(2, {"loss": 0.25, "reverse_kl": 0.1})
     sink.close()
     assert service.logged == [(1, {"loss": 0.5}), (2, {"loss": 0.25, "reverse_kl": 0.1})]
     assert service.finished
-    assert service.settings["project"] == "actfirst"
-    assert service.settings["name"] == "pocket-3"
+    assert service.settings["project"] == "houses"
+    assert service.settings["name"] == "third try"
+    assert service.settings["config"] == {"run": {"seed": 42}}
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_table_reaches_the_service_as_its_own_kind_of_table(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = FakeService(name)
+    monkeypatch.setitem(sys.modules, name, service)
+    (sink,) = open_sinks([name], tracked(tmp_path))
+    sink.table(3, "rollout/samples", ("task", "success"), [["a", "yes"]])
+    ((step, values),) = service.logged
+    assert (step, values) == (3, {"rollout/samples": {"columns": ["task", "success"], "data": [["a", "yes"]]}})
 
 
 @pytest.mark.parametrize(("said", "mode"), [(None, "offline"), ("online", "online")])
@@ -72,7 +90,7 @@ def test_wandb_stays_offline_unless_told_otherwise(
     monkeypatch.delenv("WANDB_MODE", raising=False)
     if said is not None:
         monkeypatch.setenv("WANDB_MODE", said)
-    open_sinks(["wandb"], tmp_path)
+    open_sinks(["wandb"], tracked(tmp_path))
     assert service.settings["mode"] == mode
 
 
@@ -80,9 +98,14 @@ def test_tensorboard_writes_what_tensorboard_reads(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (sink,) = open_sinks(["tensorboard"], tmp_path)
+    (sink,) = open_sinks(["tensorboard"], tracked(tmp_path))
     sink.log(1, {"loss": 0.5})
     sink.log(2, {"loss": 0.25})
+    sink.table(2, "rollout/samples", ("task", "transcript"), [["a", "<b>look | go</b>\n> wait"]])
     sink.close()
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
+    assert events.Tags()["tensors"] == ["rollout/samples/text_summary"]
+    (shown,) = events.Tensors("rollout/samples/text_summary")
+    cell = shown.tensor_proto.string_val[0].decode().splitlines()[2]
+    assert cell == "| a | &lt;b&gt;look &#124; go&lt;/b&gt;<br>&gt; wait |", "text of a model is no markup"

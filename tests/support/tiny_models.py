@@ -1,4 +1,4 @@
-"""Tiny random checkpoints for tests: a Qwen3, Qwen2 or Llama model and a byte-level BPE tokenizer, made in a second.
+"""Tiny random checkpoints for tests: a model of one of several architectures and a BPE tokenizer, made in a second.
 
 They know nothing; they exist so that engines, learners and teachers can be tested against a plain
 transformers forward pass. The chat template has the shape of Qwen3's.
@@ -7,10 +7,13 @@ transformers forward pass. The chat template has the shape of Qwen3's.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -41,11 +44,36 @@ CORPUS = (
 )
 
 
+# Architectures of the general path: the name in transformers, and what makes them special.
+_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gemma3": (
+        "gemma3_text",
+        {
+            "head_dim": 16,
+            "sliding_window": 24,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "final_logit_softcapping": 5.0,
+            "initializer_range": 0.1,
+        },
+    ),
+    "olmo2": ("olmo2", {"tie_word_embeddings": False}),
+    "gemma2": ("gemma2", {"head_dim": 16, "sliding_window": 24, "attn_logit_softcapping": 5.0}),
+    "mistral": ("mistral", {"head_dim": 16, "sliding_window": 24}),
+    "phi": ("phi", {"tie_word_embeddings": False}),
+    "smollm3": ("smollm3", {"no_rope_layers": [1, 0]}),
+    "qwen3_moe": (
+        "qwen3_moe",
+        {"head_dim": 16, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    ),
+}
+
+
 def make_tiny_checkpoint(folder: Path, *, seed: int = 0, architecture: str = "qwen3") -> Path:
     """Write a random checkpoint (model, config, tokenizer) into `folder` and return it.
 
     `architecture` is "qwen3" (tied embeddings, one KV head), "qwen2" (untied, two KV heads, biases) or "llama"
-    (untied, two KV heads). The weights depend on `seed` alone, the tokenizer on nothing.
+    (untied, two KV heads), or one of the general path (_OTHERS).
+    The weights depend on `seed` alone, the tokenizer on nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = make_tiny_tokenizer()
@@ -84,9 +112,7 @@ def make_tiny_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def _model(
-    architecture: str, tokenizer: PreTrainedTokenizerFast
-) -> Qwen3ForCausalLM | Qwen2ForCausalLM | LlamaForCausalLM:
+def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Any:
     # Large initial weights make distributions that are far from uniform, so that wrong ones show.
     eos = tokenizer.convert_tokens_to_ids(IM_END)
     pad = tokenizer.convert_tokens_to_ids(PAD)
@@ -136,4 +162,22 @@ def _model(
             pad_token_id=pad,
         )
         return LlamaForCausalLM(llama).eval()
-    raise ValueError(f"architecture {architecture!r} is none of 'qwen3', 'qwen2' and 'llama'")
+    if architecture not in _OTHERS:
+        raise ValueError(f"architecture {architecture!r} is none of qwen3, qwen2, llama, {', '.join(_OTHERS)}")
+    others = AutoConfig.for_model(
+        _OTHERS[architecture][0],
+        **{
+            "vocab_size": len(tokenizer),
+            "hidden_size": 64,
+            "intermediate_size": 96,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 2048,
+            "initializer_range": 0.25,
+            "eos_token_id": eos,
+            "pad_token_id": pad,
+            **_OTHERS[architecture][1],
+        },
+    )
+    return AutoModelForCausalLM.from_config(others, dtype=torch.float32).eval()

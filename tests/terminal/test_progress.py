@@ -54,6 +54,24 @@ class TestPace:
         clock.seconds += 2.0
         assert progress.seconds_left() == pytest.approx(46.0)
 
+    def test_time_left_counts_evaluations_by_the_latest_of_them(self) -> None:
+        engines = Engines(to_evaluate=200)
+        progress = started(Clock(), engines, updates=10)
+        for number in (1, 2):
+            progress.update(update_line(number, 3.0 * number))
+        assert progress.seconds_left() == pytest.approx(8 * 3.0), "nothing is known of evaluations yet"
+        progress.evaluated(evaluated(40))  # 100 episodes in 3 seconds
+        assert progress.seconds_left() == pytest.approx(8 * 3.0 + 200 * 0.03)
+        progress.evaluating("student", 50, 100)
+        assert progress.seconds_left() == pytest.approx(8 * 3.0 + 150 * 0.03)
+
+    def test_before_the_first_evaluation_rollouts_say_how_long_an_episode_takes(self) -> None:
+        progress = started(Clock(), Engines(to_evaluate=10), updates=2)
+        progress.batch(batch_line(0).model_copy(update={"seconds": 8.0}))  # of 4 episodes
+        for number in (1, 2):
+            progress.update(update_line(number, 3.0 * number))
+        assert progress.seconds_left() == pytest.approx(10 * 2.0)
+
     def test_the_countdown_waits_during_an_evaluation(self) -> None:
         clock = Clock()
         progress = started(clock)

@@ -101,6 +101,16 @@ class TestPanel:
         console.print(render(progress))
         assert max(map(len, printed(console).splitlines())) == 80
 
+    def test_uses_the_width_of_a_wider_terminal(self) -> None:
+        progress = RunProgress()
+        progress.started("Method on toy", 10, 0, Engines())
+        progress.update(update_line(5, 10.0))
+        console = text_console(140)
+        console.print(render(progress, 140))
+        shown = printed(console)
+        assert {len(line) for line in shown.splitlines()} == {140}
+        assert shown.count("━") == 94, "the bar is longer, too"
+
     def test_leaves_the_terminal_alone_when_the_run_ends(self) -> None:
         console = Console(file=io.StringIO(), force_terminal=True, width=100, _environ={})
         panel = LivePanel(console)
@@ -137,6 +147,16 @@ class TestPlainLines:
         for part in ("rollout success 25.0 %", "aligned first 75 % full 50 %", "reverse KL 0.5", "2:00 left"):
             assert part in line, part
 
+    def test_it_says_what_it_does_before_the_first_update_and_what_the_figures_mean(self) -> None:
+        console = text_console()
+        lines = PlainLines(console)
+        lines.preparing("opening engines and environments")
+        lines.started("Method on toy", 3, 0, Engines())
+        first, title, *meanings = printed(console).splitlines()
+        assert first == "opening engines and environments"
+        assert title == "Method on toy: 3 updates"
+        assert any("reverse KL" in line and "learning makes it fall" in line for line in meanings)
+
     def test_evaluations_are_always_told(self) -> None:
         assert any("evaluated the student at update 0: success 20.0 %" in line for line in self.run(1.0))
 
@@ -158,6 +178,7 @@ class TestConclusion:
             "from launch to here, evaluation included",
             "20 generated = 17 trained + 2 discarded (stale 2) + 1 buffered",
             str(folder / "success.png"),
+            f"actfirst view {folder}",
             f"actfirst compare vanilla actfirst --recipe {folder}/config.toml",
             f"actfirst play {folder}/config.toml --model {folder}",
             f"actfirst eval {folder}",

@@ -20,6 +20,7 @@ class Engines:
     of_student: EngineStats = IDLE
     of_teacher: EngineStats = IDLE
     held: int = 0
+    to_evaluate: int = 0
 
     def student(self) -> EngineStats:
         return self.of_student
@@ -29,6 +30,9 @@ class Engines:
 
     def buffered(self) -> int:
         return self.held
+
+    def episodes_left(self) -> int:
+        return self.to_evaluate
 
     def generate(self, tokens: int) -> None:
         self.of_student = replace(self.of_student, generated_tokens=self.of_student.generated_tokens + tokens)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actfirst.runs.run_folder import read_episodes, read_metrics
+from actfirst.runs.run_folder import read_episodes, read_metrics, read_responses
 from tests.support.killing import KILLED, Kill, Trouble, train
 from tests.support.tiny_run import overrides
 
@@ -97,6 +97,9 @@ def test_a_killed_run_ends_like_an_uninterrupted_one(
     assert ledger["generated"] == sum(line["full_responses"] for line in metrics(run, "batch"))
     assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
     assert ledger["trained"] == len(trained(run))
+    assert [line["sample"] for line in read_responses(run)] == [
+        line["sample"] for line in read_responses(whole)
+    ]
 
 
 @pytest.mark.parametrize("kill", [Kill("write", 6), Kill("rename", 2)], ids=str)

@@ -96,10 +96,10 @@ def test_evaluations_and_summary(models: Path, tmp_path: Path) -> None:
     assert {"rollout", "update", "sync", "checkpoint", "evaluation"} <= set(summary["seconds_by_stage"])
     evaluations = lines(tmp_path / "run", "evaluation")
     assert [(line["who"], line["update"]) for line in evaluations] == [
-        ("teacher", 0),
         ("student", 0),
         ("student", 2),
-    ]
+        ("teacher", 2),
+    ], "nobody waits for the teacher's evaluation before the first update"
     assert set(evaluations[0]["result"]["by_split"]) == {"seen"}
 
 

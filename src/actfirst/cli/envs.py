@@ -1,4 +1,4 @@
-"""`actfirst envs`: which environments there are, and whether two engines of one play alike."""
+"""`actfirst envs`: which environments there are, a new one, and whether two engines of one play alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from actfirst.cli.console import check_result_file, print_note, print_table, wri
 from actfirst.cli.progress import progress
 from actfirst.terminal.visible import say
 
-app = typer.Typer(help="List environments and compare their engines.", no_args_is_help=True)
+app = typer.Typer(
+    help="List environments, begin a new one, and compare the engines of one.", no_args_is_help=True
+)
 
 
 @app.command("list")
@@ -22,6 +24,27 @@ def list_environments() -> None:
     third_party = {name: point.value for name, point in installed_environments().items()}
     rows = [(name, third_party.get(name, "part of actfirst")) for name in available()]
     print_table(("environment.name", "where it comes from"), rows)
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="The environment's name: small letters, digits and _.")],
+    folder: Annotated[
+        Path | None, typer.Option("--into", help="Where the package goes. Default: a folder of that name here.")
+    ] = None,
+) -> None:
+    """Write a package with a small world, its rules, prompts, tests and a README: a place to begin.
+
+    \b
+    actfirst envs new corridor
+    pip install -e corridor && pytest corridor
+    actfirst train corridor/recipe.toml
+    """
+    from actfirst.environments.general.package import write_package
+
+    target = folder or Path(name)
+    write_package(name, target)
+    print_note(f"written to {target}; its README says how to go on")
 
 
 @app.command("verify")

@@ -13,10 +13,23 @@ from typing import Annotated
 import typer
 
 from actfirst import __version__
-from actfirst.cli import envs, evaluate, methods, play, prepare, recipes, references, sft, train
+from actfirst.cli import (
+    envs,
+    evaluate,
+    methods,
+    play,
+    prepare,
+    push,
+    recipes,
+    references,
+    sft,
+    train,
+    verify,
+    view,
+)
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
-from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory
+from actfirst.cli.lab import bench, compare, lab, mini, pocket, report, theory, torture
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 from actfirst.terminal.visible import say
 
@@ -39,7 +52,12 @@ Play a task, watch a model, evaluate it, compare methods, see what this machine 
   actfirst play pocket --model pocket:teacher
   actfirst eval pocket:student
   actfirst compare vanilla actfirst
+  actfirst verify runs/pocket-1
   actfirst doctor
+
+\b
+Look at a run in the browser, also while it trains:
+  actfirst view runs/pocket-1
 
 \b
 Make a teacher from demonstrations, or everything from random weights to references:
@@ -64,6 +82,8 @@ app.command("prepare")(prepare.prepare)
 app.command("compare")(compare.compare)
 app.command("eval")(evaluate.evaluate)
 app.command("play")(play.play)
+app.command("push")(push.push)
+app.command("verify")(verify.verify)
 app.command("doctor")(doctor)
 app.add_typer(recipes.app, name="recipes")
 app.command("methods")(methods.methods)
@@ -75,6 +95,8 @@ app.add_typer(bench.app, name="bench")
 app.command("theory")(theory.theory)
 app.command("lab")(lab.lab)
 app.command("report")(report.report)
+app.command("view")(view.view)
+app.command("torture")(torture.torture)
 
 
 def _show_version(asked: bool) -> None:

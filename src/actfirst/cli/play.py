@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actfirst.cli.options import Overrides
+from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ async def _watch(
     from actfirst.rollout.play import EpisodeKey
     from actfirst.terminal.narrate import Narrated, show_end
 
+    say_faults(model)
     acting, folder = act.acting, find_model(model, "--model")
     engine = open_engine(config.engine, folder)
     try:

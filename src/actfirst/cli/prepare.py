@@ -48,14 +48,15 @@ def prepare(
             say(f"{name}: {settings}".rstrip(": "))
         print_note(f"results go to {place}")
         return
+    from actfirst.errors import RunStopped
     from actfirst.training.prepare import PAGE, STATE
     from actfirst.training.prepare import prepare as run_stages
 
     try:
         record = run_stages(recipe, overrides or [], place, _watcher())
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RunStopped) as stopped:
         print_note("stopped; the same command goes on")
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code if isinstance(stopped, RunStopped) else 130) from None
     say((place / PAGE).read_text(encoding="utf-8"), end="")
     print_note(f"written to {place / PAGE} and {place / STATE}")
     write_result(json_file, record.to_json())

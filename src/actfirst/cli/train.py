@@ -10,12 +10,14 @@ import typer
 
 from actfirst.cli.console import print_note, write_result
 from actfirst.cli.options import Overrides, ResultFile
+from actfirst.cli.verify import say_faults
 from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.config.config import Config
 
 RUNS = Path("runs")
+_MAY_CHANGE = ("runtime.", "run.deadline", "run.keep_")  # what has no effect on what is learned
 
 
 def train(
@@ -41,23 +43,39 @@ def train(
     actfirst train --run runs/short --resume
     actfirst train --run runs/short --resume run.updates=40     # longer than it was meant to be
 
+    Ctrl-C and SIGTERM store a checkpoint first (exit codes 130 and 143), and so does a run that reaches
+    run.deadline (143). A second Ctrl-C ends at once.
+
     Values are TOML; a bare word is a string. Lists need quotes: 'evaluation.splits=["seen"]'.
     """
     config, folder = (resumed if resume else new)(recipe, overrides or [], run)
     if dry_run:
         say(describe(config, folder), end="")
+        refuse_faults(config)
         return
+    from actfirst.errors import RunStopped
     from actfirst.terminal.console import Console
     from actfirst.terminal.panel import choose_watcher
     from actfirst.training.open import train as train_there
 
     print_note(f"run folder: {folder}")
+    if resume:
+        say_faults(folder)
     try:
         summary = train_there(config, folder, resume=resume, watcher=choose_watcher(Console(), folder))
-    except KeyboardInterrupt:
-        print_note(f"stopped; continue with: actfirst train --run {folder} --resume")
-        raise typer.Exit(130) from None
+    except (KeyboardInterrupt, RunStopped) as stopped:
+        print_note(f"{stopped or 'stopped'}; continue with: actfirst train --run {folder} --resume")
+        raise typer.Exit(stopped.code if isinstance(stopped, RunStopped) else 130) from None
     write_result(json_file, summary.to_json())
+
+
+def refuse_faults(config: Config) -> None:
+    """Raise ConfigError with everything that keeps a run of this configuration from beginning."""
+    from actfirst.errors import ConfigError
+    from actfirst.training.preflight import faults
+
+    if found := faults(config):
+        raise ConfigError("this run cannot begin here:\n" + "\n".join(found))
 
 
 def describe(config: Config, folder: Path) -> str:
@@ -108,8 +126,8 @@ def new(recipe: str | None, overrides: list[str], run: Path | None) -> tuple[Con
 def resumed(
     recipe: str | None, overrides: list[str], run: Path | None, command: str = "train"
 ) -> tuple[Config, Path]:
-    """The saved configuration counts. The recipe may be repeated or left out. Only where its parts run may change, and
-    how long it goes on."""
+    """The saved configuration counts. The recipe may be repeated or left out. Only where its parts run may change, how
+    long it goes on, and how much of it is stored."""
     from actfirst.config.load import differences, resolve
     from actfirst.errors import ConfigError
     from actfirst.runs.run_folder import saved_config
@@ -120,7 +138,12 @@ def resumed(
     if recipe is None:
         return config, run
     wanted = resolve(saved_config(run), [recipe, *overrides]) if "=" in recipe else resolve(recipe, overrides)
-    changed = [key for key in differences(config, wanted) if not key.startswith("runtime.")]
+    changed = [key for key in differences(config, wanted) if not key.startswith(_MAY_CHANGE)]
+    for who in ("student", "teacher"):  # the run wrote down which commit of the hub's model it has
+        now, then = getattr(wanted.models, who), getattr(config.models, who)
+        if f"models.{who}" in changed and then.partition("@")[0] == now:
+            changed.remove(f"models.{who}")
+            wanted = wanted.model_copy(update={"models": wanted.models.model_copy(update={who: then})})
     asked = any(override.startswith("run.updates=") for override in (recipe, *overrides))
     if asked and wanted.run.updates > config.run.updates:  # the number of a recipe alone does not prolong a run
         changed.remove("run.updates")

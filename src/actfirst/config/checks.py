@@ -15,6 +15,7 @@ from actfirst.config.method_sections import MethodsSection, key_of
 from actfirst.config.mistakes import Mistake, from_validation, source_of
 from actfirst.config.schema import names, suggest
 from actfirst.environments.registry import built_in_kinds, kind_of
+from actfirst.references.rollouts import ROLLOUTS
 from actfirst.references.sources import BEST
 
 
@@ -66,7 +67,7 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
                 f"be sampled from it: must be {value:g}",
             )
     own = kind_of(config.environment).sources.ways
-    ways = [BEST, *own, *(way for kind in built_in_kinds().values() for way in kind.sources.ways)]
+    ways = [BEST, ROLLOUTS, *own, *(way for kind in built_in_kinds().values() for way in kind.sources.ways)]
     if config.references.source not in ways:
         remedy = f"must be one of {names(dict.fromkeys(ways))}"
         refuse("references.source", config.references.source, remedy)

@@ -46,7 +46,16 @@ def resolve(recipe: str | Path, overrides: Sequence[str] = ()) -> Config:
     mistakes += combination_mistakes(config, origins)
     if mistakes:
         raise config_error(recipe, mistakes)
-    return config
+    return _with_length(config)
+
+
+def _with_length(config: Config) -> Config:
+    """With the length of the learner's schedule, which knows no run."""
+    learner = config.learner
+    if learner.schedule == "constant" or learner.schedule_updates:
+        return config
+    filled = learner.model_copy(update={"schedule_updates": config.run.updates})
+    return config.model_copy(update={"learner": filled})
 
 
 def parse_overrides(overrides: Sequence[str]) -> tuple[Layer, list[Mistake]]:

@@ -127,7 +127,7 @@ def _parent(parent: object, source: str, folder: Path) -> str | Path | None:
 
 
 def _unknown_recipe(name: str, packaged: dict[str, Traversable]) -> str:
-    if Path(name + SUFFIX).is_file():
+    if os.path.isfile(name + SUFFIX):  # pathlib raises where a name is too long to be one
         return f"there is no recipe {name!r}; for the file, say {name + SUFFIX!r}"
     close = difflib.get_close_matches(name, packaged, n=3)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(sorted(packaged))}"

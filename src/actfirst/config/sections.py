@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from actfirst.config.base import Beta, Fraction, NonNegative, Positive, Seconds, Section, Share
 
@@ -18,6 +18,19 @@ class RunSection(Section):
 
     seed: int = Field(42, description="seed of task order, sampling and admission")
     updates: Positive = Field(250, description="optimiser updates in all")
+    deadline: Share = Field(
+        0.0,
+        description="seconds after its launch by which a process has stored a checkpoint and stopped; 0: none",
+    )
+    keep_responses: NonNegative = Field(
+        32, description="trained responses of each update that are stored token by token; a fixed draw of them"
+    )
+    keep_evaluations: NonNegative = Field(
+        100, description="episodes of each evaluation that are stored; a fixed draw of them"
+    )
+    keep_megabytes: NonNegative = Field(
+        256, description="of stored responses at most, and as many of stored evaluation episodes"
+    )
 
 
 class PoolSection(Section):
@@ -123,7 +136,8 @@ class ReferencesSection(Section):
     source: str = Field(
         "best",
         description="how the world's tasks are solved: best takes the best of all ways that the world has; "
-        "expert is the one that has to search, as a policy must",
+        "expert is the one that has to search, as a policy must; rollouts takes the shortest solutions that training "
+        "itself finds (and those in path, from the beginning)",
     )
 
 
@@ -145,6 +159,11 @@ class LearnerSection(Section):
     entropy_weight: Share = Field(0.0, description="of the policy's entropy, as a bonus")
     max_version_lag: NonNegative = 1
     learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="how the rate goes from learning_rate to 0 (the paper: constant)"
+    )
+    warmup_updates: NonNegative = Field(0, description="updates in which the rate rises to learning_rate")
+    schedule_updates: NonNegative = Field(0, description="updates until the rate is 0; 0: run.updates")
     betas: tuple[Beta, Beta] = (0.9, 0.999)
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
     grad_clip: Annotated[float, Field(gt=0.0)] = 1.0
@@ -179,10 +198,17 @@ class VllmSection(Section):
     )
 
 
+def _without_version(urls: tuple[str, ...]) -> tuple[str, ...]:
+    """Addresses are often given with /v1; requests add it."""
+    return tuple(url.rstrip("/").removesuffix("/v1") for url in urls)
+
+
 class ServerSection(Section):
     """A teacher that somebody else runs (kind = "server"): models.teacher is the name it is served under."""
 
-    urls: tuple[str, ...] = Field((), description="addresses of equal OpenAI-compatible servers, without /v1")
+    urls: Annotated[tuple[str, ...], AfterValidator(_without_version)] = Field(
+        (), description="addresses of equal OpenAI-compatible servers, with or without /v1"
+    )
     deadline: Seconds = Field(120.0, description="seconds that a server has for one attempt")
     retries: NonNegative = Field(
         4, description="attempts after the first, on other servers where there are any"
@@ -232,6 +258,11 @@ class EngineSection(Section):
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     threads: NonNegative = 0
+    weight_check_every: NonNegative = Field(
+        1,
+        description="after each so-many-th update, every engine's log-probs of a few tokens are compared with the "
+        "learner's, so that weights that never arrived end the run; 0: never",
+    )
     vllm: VllmSection = VllmSection()
 
     @model_validator(mode="after")
@@ -274,6 +305,9 @@ class EvaluationSection(Section):
 
     splits: tuple[str, ...] = ()
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
+    start_tasks: NonNegative = Field(
+        0, description="tasks per split of the evaluation before the first update; 0: as many as of all others"
+    )
     seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
     batch_tasks: Positive = Field(64, description="tasks in play at once")
     runners: NonNegative = Field(
@@ -347,3 +381,8 @@ class TrackingSection(Section):
     """Where metrics go beside the run folder."""
 
     sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    project: str = Field("actfirst", description="project of the run in W&B and trackio")
+    name: str = Field("", description="name of the run there; empty: that of its folder")
+    rollouts: NonNegative = Field(
+        4, description="sample rollouts shown there as a table, of every tenth batch; 0: none"
+    )

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 from actfirst.environments.base import World
 from actfirst.errors import ConfigError
-from actfirst.evaluate.results import Outcome, summarise
+from actfirst.evaluate.results import summarise
 from actfirst.methods.acting import Acting, ThinkThenAct
 from actfirst.records import Episode, Task
 from actfirst.rollout.play import EpisodeKey, Player
 from actfirst.rollout.together import together
-from actfirst.runs.evaluations import Evaluation
+from actfirst.runs.evaluations import Evaluation, Outcome
 from actfirst.seeds import derive_seed
 
 

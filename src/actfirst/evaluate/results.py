@@ -9,38 +9,8 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
-from actfirst.records import Episode
-from actfirst.runs.evaluations import Evaluation, Metrics, Statistic
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """One evaluated episode."""
-
-    task_id: str
-    split: str
-    kind: str
-    seed: int
-    success: bool
-    score: float
-    turns: int
-    error: str | None = None
-
-    @classmethod
-    def of(cls, episode: Episode, seed: int) -> Outcome:
-        final = episode.final
-        return cls(
-            task_id=episode.task.id,
-            split=episode.task.split,
-            kind=episode.task.kind,
-            seed=seed,
-            success=bool(final and final.success),
-            score=final.score if final else 0.0,
-            turns=len(episode.turns),
-            error=episode.error,
-        )
+from actfirst.runs.evaluations import Evaluation, Metrics, Outcome, Statistic
 
 
 def summarise(outcomes: Sequence[Outcome], seconds: float) -> Evaluation:
@@ -51,6 +21,7 @@ def summarise(outcomes: Sequence[Outcome], seconds: float) -> Evaluation:
         by_kind=_grouped(outcomes, lambda outcome: outcome.kind),
         errors=sum(outcome.error is not None for outcome in outcomes),
         seconds=seconds,
+        outcomes=tuple(outcomes),
     )
 
 

@@ -130,16 +130,22 @@ def compare(methods: Sequence[MethodRuns]) -> Comparison:
 
 
 def spread_over_time(runs: Sequence[Run]) -> list[tuple[float, float, float, float]]:
-    """Seconds, mean, lowest and highest success at every update at which all runs were evaluated."""
+    """Seconds, mean, lowest and highest success at every update at which all runs were evaluated. The last update is
+    over when training is: what followed its evaluation (a checkpoint) is training time too."""
     curves = [{point.update: point for point in run.curve} for run in runs]
     shared = sorted(set.intersection(*(set(curve) for curve in curves))) if curves else []
     spread = []
     for update in shared:
         points = [curve[update] for curve in curves]
         values = [point.success_rate for point in points]
-        seconds = statistics.fmean(point.training_seconds for point in points)
+        seconds = statistics.fmean(map(_seconds_at, runs, points))
         spread.append((seconds, statistics.fmean(values), min(values), max(values)))
     return spread
+
+
+def _seconds_at(run: Run, point: EvaluationPoint) -> float:
+    last = run.finished and point.update == run.summary.updates
+    return run.summary.training_seconds if last else point.training_seconds
 
 
 def speedup(base: Sequence[Run], runs: Sequence[Run]) -> Statistic:

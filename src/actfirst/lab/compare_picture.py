@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Stages are greys from dark to light: colours belong to the methods.
-_STAGE_COLOURS = {"rollout": "#3B3B3B", "update": "#8A8A8A", "sync": "#B5B5B5", "checkpoint": "#CFCFCF"}
+_STAGE_COLOURS = {
+    "rollout": "#3B3B3B",
+    "update": "#8A8A8A",
+    "sync": "#B5B5B5",
+    "checkpoint": "#CFCFCF",
+    "start-up": "#DBDBDB",
+}
 _OTHER = "#E6E6E6"
 _STAGE_ORDER = (*_STAGE_COLOURS, "other")
 
@@ -28,6 +34,7 @@ def draw_comparison(comparison: Comparison, path: Path) -> Path:
     _draw_stages(below, comparison.methods)
     above.set_xlabel("")
     figure.savefig(path, dpi=150)
+    figure.savefig(path.with_suffix(".svg"))
     return path
 
 

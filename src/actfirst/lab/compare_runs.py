@@ -119,17 +119,23 @@ def plan_runs(
         shift = turn % len(specs)
         for spec in (*specs[len(specs) - shift :], *specs[: len(specs) - shift]):
             seed = base.run.seed + turn
+            asked = (*overrides, *spec.overrides)
             settings = (
-                *overrides,
-                *spec.overrides,
+                *asked,
                 f"rollout.method={spec.method}",
                 f"run.seed={seed}",
-                *_point_settings(points, base, first=not planned),
+                *_not_asked(_point_settings(points, base, first=not planned), asked),
             )
             planned.append(PlannedRun(spec, seed, out / f"{spec.slug}-seed{seed}", settings))
     for run in planned:
         _check(run, recipe)
     return planned
+
+
+def _not_asked(settings: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Settings that nobody has chosen on the command line; that only one run evaluates the teacher is not a choice."""
+    chosen = {text.partition("=")[0] for text in asked} - set(_HARMLESS)
+    return [text for text in settings if text.partition("=")[0] not in chosen]
 
 
 def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
@@ -145,6 +151,7 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
             f"checkpoint.keep={keep}",
             f"checkpoint.keep_at={sorted({*named, *quality_updates(base.run.updates)})}",
             "evaluation.every=0",
+            "evaluation.start_tasks=0",
             "evaluation.at_start=false",
             "evaluation.at_end=false",
             "evaluation.teacher=false",
@@ -152,6 +159,7 @@ def _point_settings(points: Points, base: Config, *, first: bool) -> list[str]:
     return [
         f"evaluation.every={asked if 0 < asked < base.run.updates else enough}",
         "evaluation.at_start=true",
+        "evaluation.start_tasks=0",  # all points of a curve are of the same tasks
         "evaluation.at_end=true",
         # The teacher is frozen: evaluating it once is enough.
         f"evaluation.teacher={str(base.evaluation.teacher and first).lower()}",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actfirst.lab.spread import Percentiles
+from actfirst.records import ActionSource
 from actfirst.runs.episodes import ResponseLine, TurnLine
 
 
@@ -28,7 +29,9 @@ def profile(turns: Sequence[TurnLine]) -> LatencyProfile | None:
     """The profile of some turns; None if there are none."""
     if not turns:
         return None
-    responses = [turn.response for turn in turns if turn.response is not None]
+    # A response that was generated beside its turn is no part of the turn's time.
+    acted = [turn for turn in turns if turn.source is ActionSource.THINK]
+    responses = [turn.response for turn in acted if turn.response is not None]
     shares = [100.0 * share for response in responses if (share := reasoning_share(response)) is not None]
     return LatencyProfile(
         turns=len(turns),

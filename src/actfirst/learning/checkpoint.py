@@ -8,7 +8,8 @@
         manifest.json
 
 A checkpoint is written under another name in the same folder, brought to the disk, sealed with its manifest and
-renamed. The weights are the float32 master weights, so a resumed run continues bit by bit.
+renamed. The weights are the float32 master weights, so a resumed run continues bit by bit. Reading one runs no code
+of its files: tensors are safetensors, samples arrays, all else JSON; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -31,7 +30,9 @@ from torch import Tensor
 from actfirst.errors import CheckpointError
 from actfirst.learning.rng import capture_rng
 from actfirst.learning.samples import load_samples, save_samples
+from actfirst.learning.shards import whole_tensors
 from actfirst.learning.update import Learner, LearnerState
+from actfirst.models.adapters import write_adapter
 from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
 from actfirst.runs.manifest import (
@@ -71,7 +72,7 @@ class Checkpoint:
     def learner(self) -> LearnerState:
         """Weights and optimiser, read when they are asked for: they are by far the largest part."""
         training, shards = self.path / "training", self.path / "training" / SHARDS
-        optimizer = _read_shards(shards) if shards.is_dir() else load_file(training / OPTIMIZER)
+        optimizer = whole_tensors(shards) if shards.is_dir() else load_file(training / OPTIMIZER)
         return replace(self.without_optimizer, optimizer=optimizer)
 
     @property
@@ -108,6 +109,9 @@ def save(
     with writing(folder, state.version, needed) as target:
         write_model(target, learner.source, state.weights, state.adapters)
         write_training(target, state.version, samples, trainer_state)
+        if state.adapters:
+            base, alpha = str(learner.source), learner.settings.adapter_alpha
+            write_adapter(target / "adapter", base, _on_cpu(state.adapters), alpha)
         save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
     return folder / step_name(state.version)
 
@@ -122,7 +126,7 @@ def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
     target = folder / unfinished_name(version)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_unfinished(folder)
+        remove_unfinished(folder)
         target.mkdir()
         yield target
         seal(target)
@@ -227,28 +231,11 @@ def _set_aside(path: Path) -> Path:
     return path.rename(aside)
 
 
-def _remove_unfinished(folder: Path) -> None:
-    for path in folder.iterdir():
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a kill left of a checkpoint that was being written or removed."""
+    for path in folder.iterdir() if folder.is_dir() else ():
         if path.name.startswith(_UNFINISHED):
             shutil.rmtree(path)
-
-
-def _read_shards(folder: Path) -> dict[str, Tensor]:
-    """All tensors that the ranks of a sharded learner wrote, put together."""
-    from torch.distributed.checkpoint.filesystem import FileSystemReader
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-    from torch.distributed.checkpoint.state_dict_loader import load as load_shards
-
-    stored = FileSystemReader(folder).read_metadata().state_dict_metadata
-    tensors = {
-        name: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for name, entry in stored.items()
-        if isinstance(entry, TensorStorageMetadata)
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # one process is what is wanted
-        load_shards(tensors, checkpoint_id=folder, no_dist=True)
-    return tensors
 
 
 def _unwritable(path: Path, needed: int, error: Exception) -> CheckpointError:

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 
-from actfirst.errors import CheckpointError
 from actfirst.learning.ops import rms_norm, rotate
 from actfirst.learning.packing import Layout
+from actfirst.models.general import Form, causal, head, run
 
 # transformers is not typed; what is used of its modules is named below.
 Module: TypeAlias = Any
@@ -41,17 +41,31 @@ def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor,
 ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "qwen2": _plain_heads, "llama": _plain_heads}
 
 
-def check_architecture(config: Module) -> None:
-    """Raise CheckpointError unless the forward pass below is this model's."""
-    if config.model_type not in ARCHITECTURES:
-        raise CheckpointError(
-            f"the learner cannot train a {config.model_type!r} model; it knows {', '.join(ARCHITECTURES)}"
-        )
-    kinds = set(config.to_dict().get("layer_types") or ()) - {"full_attention"}
-    if kinds:
-        raise CheckpointError(
-            f"the learner has full attention only, and this model has {', '.join(sorted(kinds))}"
-        )
+def general_states(model: Module, layout: Layout) -> Tensor:
+    """As `supervised_states`, by the model's own forward pass: for architectures without one here."""
+
+    def attend(layer: int, q_HTD: Tensor, k_KTD: Tensor, v_KTD: Tensor, form: Form) -> Tensor:
+        query_Q = q_HTD.transpose(0, 1).index_select(0, layout.rows.item_Q)
+        key_P, value_P = (stream.transpose(0, 1).index_select(0, layout.row_P) for stream in (k_KTD, v_KTD))
+        mixed = []
+        asked = [(count, length - start) for (count, length), start in zip(layout.groups, layout.rows.starts)]
+        for queries, group, query, key, value in zip(
+            asked,
+            layout.groups,
+            _split(query_Q, asked),
+            _split(key_P, layout.groups),
+            _split(value_P, layout.groups),
+        ):
+            answer = causal(
+                _grouped(query, queries),
+                _grouped(key, group),
+                _grouped(value, group),
+                form,
+            )
+            mixed.append(answer.transpose(1, 2).flatten(0, 1))
+        return torch.cat(mixed).index_select(0, layout.rows.place)
+
+    return run(model, layout.token_U, layout.position_U, attend).index_select(0, layout.row_N)
 
 
 def supervised_states(model: Module, layout: Layout, call: LayerCall | None = None) -> Tensor:
@@ -94,13 +108,13 @@ def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotatio
 
 def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
     """Log-prob of each target under the full vocabulary, in float32."""
-    logits_NV = model.lm_head(state_NH).float()
+    logits_NV = head(model, state_NH).float()
     return -functional.cross_entropy(logits_NV, target_N, reduction="none")
 
 
 def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
     """As `logprobs`, and the entropy of the distribution at each place; needs the logits once more in memory."""
-    logp_NV = functional.log_softmax(model.lm_head(state_NH).float(), dim=-1)
+    logp_NV = functional.log_softmax(head(model, state_NH).float(), dim=-1)
     entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
     return logp_NV.gather(-1, target_N.unsqueeze(-1)).squeeze(-1), entropy_N
 
@@ -139,15 +153,20 @@ def _attend(
     ):
         answer = functional.scaled_dot_product_attention(
             # Of one type: autocast does not reach attention with a bias of this class.
-            query.unflatten(0, queries).transpose(1, 2).to(value.dtype),
-            key.unflatten(0, group).transpose(1, 2).to(value.dtype),
-            value.unflatten(0, group).transpose(1, 2),
+            _grouped(query, queries).to(value.dtype),
+            _grouped(key, group).to(value.dtype),
+            _grouped(value, group),
             attn_mask=causal_lower_right(queries[1], group[1]),
             scale=attention.scaling,
             enable_gqa=True,
         )
         mixed.append(answer.transpose(1, 2).flatten(0, 1).flatten(1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
+
+
+def _grouped(stream: Tensor, group: tuple[int, int]) -> Tensor:
+    """(sequences, heads, length, head size) of the rows of a group."""
+    return stream.view(*group, *stream.shape[1:]).transpose(1, 2)
 
 
 def _split(stream: Tensor, groups: Sequence[tuple[int, int]]) -> tuple[Tensor, ...]:

@@ -15,7 +15,6 @@ from torch import Tensor
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import ConfigError
 
-_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 _BASE, _DOWN, _UP = ".base_layer.", ".lora_A.default.", ".lora_B.default."
 
 
@@ -32,9 +31,16 @@ def add_adapters(model: Any, settings: LearnerSection) -> None:
             r=settings.adapter_rank,
             lora_alpha=settings.adapter_alpha,
             lora_dropout=0.0,
-            target_modules=list(_PROJECTIONS),
+            target_modules=_projections(model),
         )
         inject_adapter_in_model(config, model)
+
+
+def _projections(model: Any) -> list[str]:
+    """The names that the linear modules of the layers have; the head is none of them."""
+    head = model.get_output_embeddings()
+    linear = (n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m is not head)
+    return sorted({name.rsplit(".", 1)[-1] for name in linear})
 
 
 def merged(

@@ -21,10 +21,12 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from actfirst.config.sections import LearnerSection
+from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
 from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
 from actfirst.learning.packing import Layout, input_length
 from actfirst.learning.update import Learner, Work
+from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
 
 
@@ -58,6 +60,11 @@ class ShardedLearner(Learner):
         }
 
     def _place(self) -> None:
+        if self.general:
+            raise ConfigError(
+                f"runtime.learners = {self.ranks} divides {', '.join(ARCHITECTURES)} models only, and "
+                f"{self.source.name} is none; set runtime.learners = 1"
+            )
         device = torch.device(self.device)
         mesh = init_device_mesh(device.type, (self.ranks,))
         self._mesh = mesh

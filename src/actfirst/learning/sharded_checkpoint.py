@@ -1,6 +1,6 @@
 """Checkpoints of a learner of several ranks: every rank writes its part of the optimiser, the first one the rest.
 
-The folder is that of `checkpoint.py`, with training/shards/ (torch.distributed.checkpoint) for the optimiser. The
+The folder is that of `checkpoint.py`, with training/shards/ (see `shards.py`) for the optimiser. The
 model is always a whole Hugging Face folder in float32, so weights are not stored twice. Any number of ranks resumes
 from it, also one process. All ranks need to see the same folder.
 """
@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import torch.distributed as dist
+from safetensors import SafetensorError
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.state_dict_loader import load as load_shards
-from torch.distributed.checkpoint.state_dict_saver import save as save_shards
+from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from actfirst.errors import CheckpointError
 from actfirst.learning.checkpoint import (
@@ -27,6 +27,7 @@ from actfirst.learning.checkpoint import (
     writing,
 )
 from actfirst.learning.sharded import ShardedLearner
+from actfirst.learning.shards import Part, fill, write_shard
 from actfirst.records import TurnSample
 from actfirst.runs.manifest import step_name
 
@@ -63,18 +64,31 @@ def restore_sharded(learner: ShardedLearner, checkpoint: Checkpoint) -> None:
         return
     learner.restore(checkpoint.without_optimizer)
     moments = learner.empty_moments()
-    load_shards(moments, checkpoint_id=shards)
+    fill(shards, {name: _part(tensor) for name, tensor in moments.items()})
     learner.set_moments(moments)
 
 
 def _write_shards(moments: dict[str, Tensor], folder: Path) -> None:
+    rank, failure = dist.get_rank(), ""
+    # What is not divided is the same on all ranks: the first one writes it.
+    mine = {name: _part(value) for name, value in moments.items() if rank == 0 or isinstance(value, DTensor)}
     try:
-        save_shards(moments, checkpoint_id=folder)
-    except CheckpointException as error:  # not an Exception: it would pass every handler
-        causes = "; ".join(f"rank {rank}: {failure[0]}" for rank, failure in error.failures.items())
-        raise CheckpointError(
-            f"{folder} could not be written ({causes}). Earlier checkpoints are intact"
-        ) from None
+        write_shard(folder, rank, mine)
+    except (OSError, SafetensorError) as error:
+        failure = f"rank {rank}: {error}"
+    everywhere = [failure] * dist.get_world_size()
+    dist.all_gather_object(everywhere, failure)
+    if causes := "; ".join(filter(None, everywhere)):
+        raise CheckpointError(f"{folder} could not be written ({causes}). Earlier checkpoints are intact")
+
+
+def _part(tensor: Tensor) -> Part:
+    """This rank's rows of a tensor of the learner."""
+    if not isinstance(tensor, DTensor):
+        return Part.whole(tensor)
+    assert tensor.placements == (Shard(0),), "FSDP divides weights along their first dimension"
+    _, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    return Part(tensor.to_local(), start[0], tuple(tensor.shape))
 
 
 def _on_first(work: Callable[[], object]) -> None:

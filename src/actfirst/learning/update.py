@@ -26,8 +26,8 @@ from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.forward import (
     LayerCall,
-    check_architecture,
     decoder_layer,
+    general_states,
     logprobs,
     logprobs_and_entropy,
     supervised_states,
@@ -36,8 +36,10 @@ from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
-from actfirst.models.shapes import LOGITS_AT_ONCE
-from actfirst.reading import read_object
+from actfirst.learning.schedule import rate_of
+from actfirst.models.folder import read_config
+from actfirst.models.general import no_progress_bar, open_general
+from actfirst.models.shapes import EMBEDDING, HEAD, LOGITS_AT_ONCE, hand_written
 from actfirst.records import TurnSample, UpdateStats
 
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
@@ -72,7 +74,10 @@ class Work:
 class Learner:
     """Trains the model of a checkpoint folder. Not thread-safe: one update at a time."""
 
-    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu") -> None:
+    def __init__(
+        self, folder: Path, settings: LearnerSection, device: str = "cpu", *, general: bool = False
+    ) -> None:
+        """`general` takes the model's own forward pass also where there is a hand-written one."""
         self.source = folder
         self.settings = settings
         self.device = device
@@ -83,9 +88,13 @@ class Learner:
             kl_weight=settings.kl_weight,
             entropy_weight=settings.entropy_weight,
         )
-        self._model = _open_model(folder)
+        self.general = general or not hand_written(read_config(folder))
+        self._model = open_general(folder, torch.float32) if self.general else _open_model(folder)
+        if self.general and settings.activation_checkpointing:
+            _checkpoint_layers(self._model)
         if settings.adapter_rank:
             add_adapters(self._model, settings)
+        self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._place()
         self._parameters: dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
@@ -103,8 +112,13 @@ class Learner:
 
         Raises UpdateError before it touches anything; the fault of a later step leaves the steps before it.
         """
+        return self._update(samples, rate_of(self.version, self.settings))
+
+    def _update(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
         started = time.perf_counter()
-        check_samples(samples, self._model.config.vocab_size, anchored=self.settings.kl_weight > 0)
+        check_samples(samples, self._vocabulary, anchored=self.settings.kl_weight > 0)
         size = self.settings.batch_size if self.settings.whole_batches else len(samples)
         with _torch_threads(self.settings.threads):
             steps = [self._step(samples[first : first + size]) for first in range(0, len(samples), size)]
@@ -126,15 +140,13 @@ class Learner:
 
     def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
         """One step of supervised fine-tuning with this learning rate: see `sft.py` for what the samples say."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
         with self._likelihood():
-            return self.update(samples)
+            return self._update(samples, rate)
 
     @torch.no_grad()
     def measure(self, samples: Sequence[TurnSample]) -> float:
         """The loss that `fit` would report; nothing is changed."""
-        check_samples(samples, self._model.config.vocab_size)
+        check_samples(samples, self._vocabulary)
         with _torch_threads(self.settings.threads), self._likelihood():
             return self._gradient(samples).sums.loss
 
@@ -154,8 +166,8 @@ class Learner:
     def weights(self) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
         weights = self.export()
-        if self._model.config.tie_word_embeddings:
-            weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+        if self._model.config.tie_word_embeddings and EMBEDDING in weights:
+            weights[HEAD] = weights[EMBEDDING]
         return weights
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
@@ -235,6 +247,8 @@ class Learner:
         return Work(self._backward(layout), 1, len(layout.token_U))
 
     def _states(self, layout: Layout) -> Tensor:
+        if self.general:
+            return general_states(self._model, layout)
         return supervised_states(self._model, layout, self._layer_call())
 
     def _layer_call(self) -> LayerCall:
@@ -252,7 +266,7 @@ class Learner:
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = max(1, LOGITS_AT_ONCE // self._model.config.vocab_size)
+        chunk = max(1, LOGITS_AT_ONCE // self._vocabulary)
         sums = LossStats()
         with self._autocast():
             state_NH = self._states(layout)
@@ -310,18 +324,15 @@ class Learner:
 
 
 def _open_model(folder: Path) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder} holds no config.json: give the folder of a Hugging Face checkpoint")
+    stated = read_config(folder)
+    if missing := [key for key in _SIZES if key not in stated]:
+        raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
     try:
-        check_architecture(AutoConfig.from_pretrained(folder, local_files_only=True))
-        stated = read_object(folder / "config.json")
-        if missing := [key for key in _SIZES if key not in stated]:
-            raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
-        with _no_progress_bar():
+        with no_progress_bar():
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    except (CheckpointError, MemoryError):
+    except MemoryError:
         raise
     except Exception as error:  # transformers has no type of its own for a broken file
         raise CheckpointError(
@@ -331,18 +342,13 @@ def _open_model(folder: Path) -> Any:
     return model.eval()
 
 
-@contextmanager
-def _no_progress_bar() -> Iterator[None]:
-    """transformers draws one on standard error while it loads; the command line draws its own."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
+def _checkpoint_layers(model: Any) -> None:
+    """Let transformers compute activations again: it does so in training mode only, without dropout here."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    model.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
+    model.train()
 
 
 @contextmanager

@@ -62,6 +62,10 @@ class Objective(Protocol):
         """What this objective says of the samples of one update, by the names that its metrics line has."""
         return {}
 
+    def teacher_logprobs(self, sample: TurnSample) -> tuple[float, ...]:
+        """What the teacher said of each token, as far as the sample tells; empty where it does not."""
+        return sample.anchor_logprobs
+
 
 @dataclass(frozen=True)
 class Distillation(Objective):
@@ -88,3 +92,6 @@ class Distillation(Objective):
         """The sampled reverse KL: minus the mean advantage over supervised tokens."""
         kept = [a for sample in samples for a, kept in zip(sample.advantages, sample.mask) if kept]
         return {"reverse_kl": -sum(kept) / max(len(kept), 1)}
+
+    def teacher_logprobs(self, sample: TurnSample) -> tuple[float, ...]:
+        return tuple(own + more for own, more in zip(sample.behaviour_logprobs, sample.advantages, strict=True))

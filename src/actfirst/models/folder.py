@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
+from actfirst.models.adapters import base_of, is_adapter, merged
+from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.reading import Unreadable, read_object
+from actfirst.runs.manifest import verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -17,18 +21,37 @@ _SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package."""
+    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package, and
+    `owner/name@revision` comes from the hub."""
+    folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
+    if is_adapter(folder):
+        return merged(folder, resolve_model(base_of(folder), f"{key}, the base of {name}"))
+    return folder if is_hub_id(name) else local_model(name, key)
+
+
+def check_model(name: str, key: str) -> Path | None:
+    """Raise ConfigError unless there is such a model. Nothing is downloaded: None if it is on the hub alone."""
+    if is_hub_id(name):
+        return cached(pinned(name, key))
+    if is_adapter(folder := Path(name).expanduser()):
+        return check_model(base_of(folder), f"{key}, the base of {name}")
+    return local_model(name, key)
+
+
+def local_model(name: str, key: str) -> Path:
+    """As `resolve_model`, of this machine alone. The model of a run's checkpoint is compared with its manifest."""
     family, _, model = name.partition(":")
     if family in _SHIPPED and model:
         path = Path(str(files("actfirst.models") / family / model))
     else:
         path = Path(name).expanduser()
-    if not (path / "config.json").is_file():
+    if not os.path.isfile(path / "config.json"):  # pathlib raises where a name is too long to be one
         raise ConfigError(
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
-            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), or pocket:student"
+            "Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json), OWNER/NAME of one on the "
+            "hub, or pocket:student"
         )
-    return path
+    return verify_model(path)
 
 
 def find_model(name: str, key: str) -> Path:
@@ -61,7 +84,7 @@ def fingerprint(place: Path) -> str:
 def recipe_of(name: str) -> Path | None:
     """The recipe of a run, if `name` is a run folder."""
     path = Path(name).expanduser() / CONFIG
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None
 
 
 def read_config(folder: Path) -> dict[str, Any]:

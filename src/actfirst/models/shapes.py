@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.models.folder import read_config, resolve_model
+from actfirst.models.folder import local_model, read_config
+from actfirst.models.hub import cached, is_hub_id
 
-HEAD = "lm_head.weight"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 ARCHITECTURES = ("qwen3", "qwen2", "llama")
-"""The model types whose forward pass the embedded engine and the learner write out themselves."""
+"""The model types whose forward pass the embedded engine and the learner write out themselves: see `hand_written`."""
 
 LOGITS_AT_ONCE = 1 << 25
 """The learner makes logits for this many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
@@ -97,7 +98,7 @@ class ModelShape:
         """The tensors of the model's state dict. The head is among them also where embeddings are tied."""
         layer = self._layer()
         return {
-            "model.embed_tokens.weight": (self.vocab_size, self.hidden_size),
+            EMBEDDING: (self.vocab_size, self.hidden_size),
             HEAD: (self.vocab_size, self.hidden_size),
             "model.norm.weight": (self.hidden_size,),
             **{f"model.layers.{i}.{name}": layer[name] for i in range(self.layers) for name in layer},
@@ -136,21 +137,70 @@ def read_shape(folder: Path) -> ModelShape:
     """The shape that a folder's config.json states."""
     config = read_config(folder)
     try:
-        return ModelShape.from_dict(config)
+        return ModelShape.from_dict(config) if hand_written(config) else _general_shape(folder)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise CheckpointError(
             f"{folder / 'config.json'} does not describe a model: {type(error).__name__}: {error}; copy it again"
         ) from error
 
 
+def hand_written(config: Mapping[str, Any]) -> bool:
+    """Whether a model with this config.json has a hand-written forward pass; all others run by that of transformers.
+
+    There are such passes for the ARCHITECTURES with plain rotary positions, silu, full attention, and no biases but
+    those of qwen2.
+    """
+    kind = config.get("model_type")
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return (
+        kind in ARCHITECTURES
+        and rope.get("rope_type", rope.get("type", "default")) == "default"
+        and rope.get("partial_rotary_factor", 1.0) == 1.0
+        and config.get("hidden_act", "silu") == "silu"
+        and not (config.get("attention_bias") and kind != "qwen2")
+        and not config.get("mlp_bias")
+        and not config.get("use_sliding_window")
+        and set(config.get("layer_types") or ()) <= {"full_attention"}
+    )
+
+
+def _general_shape(folder: Path) -> ModelShape:
+    """The sizes that a cache of keys and values has to know, by transformers' reading of the config.json."""
+    from transformers import AutoConfig
+
+    text = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    heads = int(text.num_attention_heads)
+    return ModelShape(
+        vocab_size=int(text.vocab_size),
+        hidden_size=int(text.hidden_size),
+        intermediate_size=int(getattr(text, "intermediate_size", None) or 4 * text.hidden_size),
+        layers=int(text.num_hidden_layers),
+        heads=heads,
+        kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
+        head_dim=int(getattr(text, "head_dim", None) or text.hidden_size // heads),
+        tied_embeddings=bool(text.tie_word_embeddings),
+        qk_norm=False,
+        max_positions=int(text.max_position_embeddings),
+    )
+
+
 def shape_of(model: str) -> tuple[str, ModelShape] | None:
     """A short name and the shape of what `models.student` or `models.teacher` says; None if it is not known."""
     try:
-        folder = resolve_model(model, "models")
+        folder = cached(model) if is_hub_id(model) else local_model(model, "models")
     except ConfigError:
+        folder = None
+    if folder is None:
+        model = model.partition("@")[0]
         named = [name for name in NAMED if model.lower().endswith(name.lower())]
         return (named[0], NAMED[named[0]]) if named else None
     try:
-        return model if model.startswith("pocket:") else folder.name, read_shape(folder)
+        return _short(model, folder), read_shape(folder)
     except CheckpointError:
         return None
+
+
+def _short(model: str, folder: Path) -> str:
+    if model.startswith("pocket:"):
+        return model
+    return model.partition("@")[0].rpartition("/")[2] if is_hub_id(model) else folder.name

@@ -7,6 +7,7 @@ is their concatenation. Added tokens, special or not, stand for their own text.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -45,6 +46,17 @@ class TokenText:
 
     def piece(self, i: int) -> bytes:
         return self.pieces[i] if i < len(self.pieces) else b""
+
+    def text(self, ids: Iterable[int]) -> str:
+        return b"".join(map(self.piece, ids)).decode("utf-8", "replace")
+
+    def texts(self, ids: Iterable[int]) -> list[str]:
+        """One text per token; joined they are the whole. A character that spans tokens is in the last of them."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        found = [decoder.decode(self.piece(i)) for i in ids]
+        if found:
+            found[-1] += decoder.decode(b"", final=True)
+        return found
 
     def may_complete(self, stop: str) -> frozenset[int]:
         """The ids that can complete `stop`, as they contain its last byte: all others need no closer look."""

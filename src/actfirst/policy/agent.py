@@ -10,7 +10,8 @@ and the admissible actions. The engine verifies these as drafts; they reach no p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from actfirst.config.sections import Generation
 from actfirst.engines.base import Draft, Engine, Priority, Sampling
@@ -38,7 +39,8 @@ class Policy:
         """A full response from the context alone. Raises PromptTooLong if it cannot be asked for."""
         prompt = self._fit(Mode.FULL, context, None, Ending.OPEN)
         limits = self.generation
-        return await think_then_act(
+        started = time.monotonic()
+        response = await think_then_act(
             self.engine,
             self.encoder.decode,
             self.encoder.encode_markup,
@@ -50,6 +52,7 @@ class Policy:
             seed=seed,
             priority=priority,
         )
+        return replace(response, started=started, ended=time.monotonic())
 
     async def act_fast(
         self,

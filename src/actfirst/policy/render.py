@@ -28,9 +28,17 @@ from actfirst.config.base import Section
 from actfirst.environments.base import PromptForms, PromptOrder
 from actfirst.errors import ConfigError
 from actfirst.reading import parse_toml
-from actfirst.records import Mode, Pair, TurnContext
+from actfirst.records import Mode, Observation, Pair, TurnContext
 
 _HISTORY, _REFERENCE = "action_history", "reference_next_observation"
+_GENERAL = (
+    "task_description",
+    "step_count",
+    "history_length",
+    _HISTORY,
+    "current_step",
+    "current_observation",
+)
 _CUT = 8
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
@@ -165,8 +173,27 @@ def read_templates(forms: PromptForms, order: PromptOrder = "paper") -> Template
         growing = _growing(forms.folder / "growing")
         return TemplateSet(growing, growing, lists, forms, cut=_CUT)
 
+    actions = forms.action_values(Observation("", ()))
+
     def read(mode: Mode, suffix: str) -> Template:
-        return _parse((forms.folder / f"{mode.value}{suffix}.txt").read_text(encoding="utf-8"))
+        file = forms.folder / f"{mode.value}{suffix}.txt"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file}: this template of the prompts cannot be read: {error}") from error
+        template = Template(tuple(_PLACEHOLDER.split(text)))
+        known = {*_GENERAL, *actions, *((_REFERENCE,) if mode is Mode.INVERSE_DYNAMICS else ())}
+        known -= {_HISTORY} if suffix else set()
+        if unknown := [name for name in template.placeholders if name not in known]:
+            names = ", ".join(sorted(known))
+            raise ConfigError(
+                f"{file}: there is no placeholder {{{unknown[0]}}} in this template; known are {names}"
+            )
+        needed = {_HISTORY} if not suffix else set()
+        needed |= {_REFERENCE} if mode is Mode.INVERSE_DYNAMICS else set()
+        if missing := sorted(needed - {*template.placeholders}):
+            raise ConfigError(f"{file}: the template lacks {{{missing[0]}}}; put it where its text belongs")
+        return template
 
     with_history = {mode: read(mode, "") for mode in Mode}
     return TemplateSet(with_history, {mode: read(mode, "_no_history") for mode in Mode}, lists, forms)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from actfirst.environments.registry import built_in_kinds
 from actfirst.errors import ConfigError
+from actfirst.models.token_text import TokenText
 from actfirst.policy.chat_template import ODD_TEXTS, Ending, around_user_text, conversation, special_pattern
 from actfirst.policy.foreign_text import MARK, ControlTokens
 from actfirst.policy.render import read_templates
@@ -196,6 +197,10 @@ class PromptEncoder:
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of ids as they are, special tokens included."""
         return self._core.decode(list(token_ids), skip_special_tokens=False)
+
+    def texts(self) -> TokenText:
+        """What each token id stands for, as a table that any thread may read."""
+        return TokenText.from_tokenizer(self._core)
 
     def _piece(self, piece: str) -> array[int]:
         ids = self._cache.get(piece)

@@ -3,8 +3,12 @@
 The header names the world, its fingerprint and its configuration in words; a file of anything else is refused, and
 never touched. Every further line is an `Attempt`; the last line of a task counts. A build that knows of more tasks than
 the header does appends a header of its own; the last one counts. Opening reads the lines of all tasks; a line is parsed
-when its task is asked for. A line that a kill left half-written is not read, and is
-cut when the store is opened for more; a broken line anywhere else is an error that names it.
+when its task is asked for.
+
+Lines carry checksums (`runs/chain.py`), and a build ends by a header that says how many attempts are before it: a
+changed, swapped or missing line is an error that names it, and a store without its end is not trained from. A line that
+a kill left half-written is not read, and is cut when the store is opened for more. Stores of older versions, without
+checksums, are read as they are.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from actfirst.errors import ReferenceStoreError
 from actfirst.reading import Unreadable, parse_json, parse_object
 from actfirst.records import Reference, Task
 from actfirst.runs import files
+from actfirst.runs.chain import Chain, ChainedFile
 from actfirst.runs.lock import RunLock
 
 FORMAT = "actfirst-references-2"
@@ -58,7 +63,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """For what a store was made. `tasks` counts the tasks of each split, in the largest world of all builds."""
+    """For what a store was made. `tasks` counts the tasks of each split, in the largest world of all builds, `attempts`
+    the lines of attempts before this one."""
 
     format: str
     world: str
@@ -67,6 +73,7 @@ class Header:
     tasks: dict[str, int]
     configuration: dict[str, object]
     actfirst: str
+    attempts: int | None = None
 
     @classmethod
     def of(cls, world: World, configuration: Configuration) -> Self:
@@ -100,31 +107,52 @@ class _Line:
 
 
 class ReferenceStore:
-    """All attempts of a file, by task; each is read when it is asked for."""
+    """All attempts of a file, by task; each is read when it is asked for. `ended`: not cut short, as far as it can
+    say; `attempt_lines` may be more than there are tasks."""
 
-    def __init__(self, path: Path, header: Header, lines: dict[str, _Line]) -> None:
+    def __init__(self, path: Path, header: Header) -> None:
         self.path = path
         self.header = header
-        self._lines = lines
+        self.attempt_lines = 0
+        self.ended = True
+        self._number = 1
+        self._lines: dict[str, _Line] = {}
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open a store whatever it was made for, to look at it."""
-        texts = _texts(path)
-        header, lines = _read_header(path, next(texts, b"")), {}
-        for number, text in enumerate(texts, start=2):
-            if text.startswith(_FORMAT):
-                header = _read_header(path, text)
-                continue
-            task_id, covered = _glance(path, number, text)
-            lines[task_id] = _Line(number, text, covered)
-        return cls(path, header, lines)
+        """Open a store whatever it was made for, to look at it; raises ReferenceStoreError where it is damaged."""
+        texts, chain = _texts(path), Chain()
+        first = next(texts, b"")
+        store = cls(path, _read_header(path, first))
+        chain.follow(first)
+        for text in texts:
+            if fault := chain.follow(text):
+                raise _damaged(path, store._number + 1, fault)
+            store._take(text, linked=chain.linked)
+        return store
 
     @classmethod
     def open(cls, path: Path, world: World, configuration: Configuration | None = None) -> Self:
         """Open a store that was made for `world` as it is configured now."""
         _check(path, Header.of(world, configuration or {}))
-        return cls.read(path)
+        store = cls.read(path)
+        if not store.ended:
+            raise ReferenceStoreError(
+                f"{path} has no end: a build was killed, or its last lines were lost; `actfirst references build` "
+                "adds what is missing"
+            )
+        return store
+
+    def _take(self, text: bytes, *, linked: bool) -> None:
+        self._number += 1
+        if text.startswith(_FORMAT):
+            self.header = _read_header(self.path, text)
+            self.ended = self.header.attempts in (None, self.attempt_lines)
+        else:
+            task_id, covered = _glance(self.path, self._number, text)
+            self._lines[task_id] = _Line(self._number, text, covered)
+            self.attempt_lines += 1
+            self.ended = not linked
 
     def __len__(self) -> int:
         """How many tasks have a reference."""
@@ -151,10 +179,9 @@ class ReferenceStore:
         for line in self._lines.values():
             yield _parse(self.path, line.number, line.text)
 
-    def added(self, attempt: Attempt, text: bytes) -> None:
+    def added(self, text: bytes) -> None:
         """Told by the writer of every line that it appends."""
-        last = max((line.number for line in self._lines.values()), default=1)
-        self._lines[attempt.task_id] = _Line(last + 1, text, attempt.reference is not None)
+        self._take(text, linked=True)
 
 
 class ReferenceWriter:
@@ -167,21 +194,26 @@ class ReferenceWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock.take_file(path)
         try:
-            self.store = self._begin(now)
+            self._file, self.store = self._begin(now)
+            more = now.with_tasks_of(self.store.header)
+            if more.tasks != self.store.header.tasks:
+                self._append_header(more)
         except BaseException:
-            self.close()
+            self._lock.release()
             raise
 
     def add(self, attempt: Attempt) -> None:
-        self.store.added(
-            attempt, self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
-        )
+        self._append(_ATTEMPT.dump_python(attempt, mode="json", exclude_defaults=True))
 
     def close(self) -> None:
-        """Let others write. Calling it twice is allowed."""
-        self._lock.release()
+        """Say that nothing is missing, and let others write. Calling it twice is allowed."""
+        try:
+            if self._lock.held and not self.store.ended:
+                self._append_header(self.store.header)
+        finally:
+            self._lock.release()
 
-    def _begin(self, now: Header) -> ReferenceStore:
+    def _begin(self, now: Header) -> tuple[ChainedFile, ReferenceStore]:
         """Open the file for more. It is looked at only now that it is locked: until then another build may write."""
         size = files.size(self._path)
         if size:
@@ -189,19 +221,17 @@ class ReferenceWriter:
         whole = files.whole_size(self._path)
         if size > whole:
             files.cut(self._path, whole)
+        file = ChainedFile.at_end(self._path)
         if not whole:
-            self._append(_HEADER.dump_python(now, mode="json"))
-        store = ReferenceStore.read(self._path)
-        more = now.with_tasks_of(store.header)
-        if more.tasks == store.header.tasks:
-            return store
-        self._append(_HEADER.dump_python(more, mode="json"))
-        return ReferenceStore.read(self._path)
+            file.append(files.json_line(_HEADER.dump_python(replace(now, attempts=0), mode="json")))
+        return file, ReferenceStore.read(self._path)
 
-    def _append(self, record: Mapping[str, object]) -> bytes:
-        line = files.json_line(record)
-        files.append_whole(self._path, line)
-        return line.encode()
+    def _append_header(self, header: Header) -> None:
+        full = replace(header, attempts=self.store.attempt_lines)
+        self._append(_HEADER.dump_python(full, mode="json"))
+
+    def _append(self, record: Mapping[str, object]) -> None:
+        self.store.added(self._file.append(files.json_line(record)))
 
 
 def _check(path: Path, now: Header) -> None:
@@ -238,6 +268,13 @@ def _differences(made: Header, now: Header) -> str:
         "" if made.actfirst == now.actfirst else f" (made by actfirst {made.actfirst}, this is {now.actfirst})"
     )
     return f"its settings are the same, but the files or the simulator behind them have changed{version}"
+
+
+def _damaged(path: Path, number: int, fault: str) -> ReferenceStoreError:
+    return ReferenceStoreError(
+        f"{path}, line {number} {fault}. Restore the file, or keep its first {number - 1} lines and run "
+        "`actfirst references build` again: it adds what is missing"
+    )
 
 
 def _texts(path: Path) -> Iterator[bytes]:

@@ -17,7 +17,8 @@ from actfirst.config.sections import SampleOrder
 from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
 from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
-from actfirst.records import Episode, Task, TurnSample
+from actfirst.records import Episode, Task, Turn, TurnSample
+from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import EpisodeKey, Player
 from actfirst.rollout.responses import AdmittedResponses, AllResponses, InlineResponses, Responses, Scorer
@@ -111,6 +112,8 @@ class Collector:
         except BaseException:
             await responses.cancel()
             raise
+        if isinstance(self.player.references, RolloutReferences):
+            self.player.references.learn(episodes)
         samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
         if self.shuffled:
             order = random.Random(derive_seed(self.seed, "samples", index))
@@ -133,7 +136,9 @@ class Collector:
         if self.pacer is not None and method.responses is ResponseTiming.DEFERRED:
             self.pacer.learn(before, engine.stats(), stats.full_responses)
         probe = method.depth.learn(self.player.turn_limit, point, samples)
-        return RolloutBatch(index, tuple(episodes), samples, dict(discarded), stats, depth, probe)
+        return RolloutBatch(
+            index, with_responses(episodes, scored), samples, dict(discarded), stats, depth, probe
+        )
 
     def _paced(self, tasks: int, contexts: float) -> Method:
         """The method, or one that acts by its full responses where acting first could only cost time."""
@@ -155,6 +160,19 @@ class Collector:
         # A little below the expected share, so that a batch longer than usual does not overshoot.
         eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
         return AdmittedResponses(policy, teacher, budget, eager, self.sample_order)
+
+
+def with_responses(episodes: Sequence[Episode], scored: Sequence[Scored]) -> tuple[Episode, ...]:
+    """The episodes with the full responses that were generated beside them; one that acted stays where it is."""
+    beside = {(one.episode, one.turn): one.response for one in scored}
+
+    def turn(place: int, turn: Turn) -> Turn:
+        return replace(turn, response=turn.response or beside.get((place, turn.number)))
+
+    return tuple(
+        replace(episode, turns=tuple(turn(place, one) for one in episode.turns))
+        for place, episode in enumerate(episodes)
+    )
 
 
 def make_samples(

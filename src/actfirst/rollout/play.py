@@ -145,6 +145,9 @@ class Player:
                         response=move.response,
                         state=context.observation.state,
                         seconds=time.monotonic() - turn_started,
+                        started=turn_started,
+                        admissible=context.observation.admissible,
+                        reference_next=move.reference_next,
                     )
                 )
                 episode = replace(episode, final=observation)
@@ -152,7 +155,8 @@ class Player:
         except (EpisodeError, EnvironmentFailure, TaskError) as failure:
             cause = failure
             episode = replace(episode, error=_said(failure))
-        return replace(episode, turns=tuple(turns), seconds=time.monotonic() - started), cause
+        seconds = time.monotonic() - started
+        return replace(episode, turns=tuple(turns), seconds=seconds, began=started), cause
 
 
 def _said(failure: Exception) -> str:

@@ -17,6 +17,7 @@ from actfirst.policy.render import TemplateSet, read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.references.base import NoReferences, References
 from actfirst.references.live import LiveReferences
+from actfirst.references.rollouts import ROLLOUTS, RolloutReferences
 from actfirst.references.sources import BEST
 from actfirst.references.store import ReferenceStore
 from actfirst.rollout.play import Player
@@ -54,9 +55,20 @@ def open_stage(section: EnvironmentSection, settings: PoolSection | None = None)
 def open_references(stage: Stage, settings: ReferencesSection) -> References:
     """The references of a world's tasks: a file, or what its tasks themselves say."""
     world = stage.world
+    stored: References | None = None
     if settings.path:
         configuration = stage.environment.model_dump(mode="json")
-        return ReferenceStore.open(Path(settings.path).expanduser(), world, configuration)
+        stored = ReferenceStore.open(Path(settings.path).expanduser(), world, configuration)
+    if settings.source == ROLLOUTS:
+        if stage.kind.hosting(stage.environment).processes:
+            raise ConfigError(
+                f'references.source = "rollouts": {world.name} is played in processes of its own, and rollouts are '
+                "replayed in this one; let a teacher play with `actfirst references build --teacher` and set "
+                "references.path"
+            )
+        return RolloutReferences(world, stored)
+    if stored is not None:
+        return stored
     fault = _why_not_live(stage, settings.source)
     if fault:
         raise ConfigError(

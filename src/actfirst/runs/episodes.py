@@ -1,11 +1,18 @@
-"""An episode as one line of episodes.jsonl: everything a report or a viewer needs, no token ids."""
+"""An episode as one line of episodes.jsonl: everything a report or a viewer needs, no token ids.
+
+Episodes of evaluations are lines of evaluation-episodes.jsonl. Per-token figures of trained responses are in
+`responses.py`. Fields with "None where unknown" are those that older versions did not write."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
 from actfirst.records import ActionSource, Episode, FastAction, Mode, Response, StopReason, Task, Turn, Verdict
+from actfirst.runs.lines import Who
 from actfirst.runs.record import Record
+
+MOST_ADMISSIBLE = 200
+"""A longer list of admissible actions is not stored: ScienceWorld's have thousands, on every turn."""
 
 
 class FastActionLine(Record):
@@ -32,7 +39,8 @@ class FastActionLine(Record):
 
 class ResponseLine(Record):
     """A full response. `tokens` includes inserted ones; `requests` is 1 or 2. `reasoning_tokens` are the
-    generated ones up to the end of reasoning; None where an older version wrote the line."""
+    generated ones up to the end of reasoning. `started` and `ended` are seconds after the beginning of the episode.
+    All three are None where unknown."""
 
     prompt_tokens: int = 0
     tokens: int = 0
@@ -44,9 +52,12 @@ class ResponseLine(Record):
     requests: int = 1
     version: int = 0
     reasoning_tokens: int | None = None
+    started: float | None = None
+    ended: float | None = None
 
     @classmethod
-    def of(cls, response: Response) -> ResponseLine:
+    def of(cls, response: Response, began: float) -> ResponseLine:
+        timed = bool(began and response.ended)
         return cls(
             prompt_tokens=len(response.prompt_ids),
             tokens=len(response.token_ids),
@@ -58,6 +69,8 @@ class ResponseLine(Record):
             requests=response.requests,
             version=response.version,
             reasoning_tokens=response.reasoning_tokens,
+            started=round(response.started - began, 4) if timed else None,
+            ended=round(response.ended - began, 4) if timed else None,
         )
 
 
@@ -65,7 +78,11 @@ class TurnLine(Record):
     """One executed turn.
 
     `action` is what was submitted ("" where none could be parsed), `valid` whether it was admissible. Equal digests
-    in `state` mean equal simulator states ("" where unknown). `seconds` are from the context to the next observation.
+    in `state` mean equal simulator states ("" where unknown). `started` are the seconds after the beginning of the
+    episode at which its context was there, `seconds` those from then to the next observation. `response` is the full
+    response of its context: the one that acted where the source is "think", else one that was generated beside it.
+    `admissible` is None where unknown or longer than MOST_ADMISSIBLE. `reference_next` is what the reference saw next,
+    on turns that it guided.
     """
 
     number: int
@@ -78,9 +95,12 @@ class TurnLine(Record):
     seconds: float
     requests: tuple[FastActionLine, ...] = ()
     response: ResponseLine | None = None
+    started: float | None = None
+    admissible: tuple[str, ...] | None = None
+    reference_next: str | None = None
 
     @classmethod
-    def of(cls, turn: Turn) -> TurnLine:
+    def of(cls, turn: Turn, began: float) -> TurnLine:
         return cls(
             number=turn.number,
             observation=turn.observation,
@@ -91,7 +111,10 @@ class TurnLine(Record):
             state=blake2b(turn.state.encode(), digest_size=8).hexdigest() if turn.state else "",
             seconds=round(turn.seconds, 4),
             requests=tuple(map(FastActionLine.of, turn.requests)),
-            response=None if turn.response is None else ResponseLine.of(turn.response),
+            response=None if turn.response is None else ResponseLine.of(turn.response, began),
+            started=round(turn.started - began, 4) if began else None,
+            admissible=turn.admissible if len(turn.admissible) <= MOST_ADMISSIBLE else None,
+            reference_next=turn.reference_next or None,
         )
 
 
@@ -134,7 +157,7 @@ class EpisodeLine(Record):
             seconds=round(episode.seconds, 4),
             ended=round(episode.ended, 4),
             final_observation=final.text if final is not None else "",
-            turns=tuple(map(TurnLine.of, episode.turns)),
+            turns=tuple(TurnLine.of(turn, episode.began) for turn in episode.turns),
         )
 
     def completions(self) -> list[float]:
@@ -144,3 +167,18 @@ class EpisodeLine(Record):
             times.append(now)
             now -= turn.seconds
         return times[::-1]
+
+
+class EvaluationEpisodeLine(EpisodeLine):
+    """One episode of an evaluation: of whom, after which update, with which evaluation seed.
+
+    Its id is unique only together with these three.
+    """
+
+    who: Who
+    update: int
+    seed: int
+
+    @classmethod
+    def evaluated(cls, episode: Episode, who: Who, update: int, seed: int) -> EvaluationEpisodeLine:
+        return cls.model_construct(**dict(EpisodeLine.of(episode)), who=who, update=update, seed=seed)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from actfirst.errors import RunFolderError
@@ -53,13 +55,16 @@ def json_line(record: Mapping[str, object]) -> str:
     return clean(json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n")
 
 
-def append_whole(path: Path, text: str) -> None:
-    """Append all of `text` or nothing: a full disk must not leave half a line behind."""
+def append_whole(path: Path, text: str, expected: int | None = None) -> int:
+    """Append all of `text` or nothing: a full disk must not leave half a line behind. Returns the size before; where it
+    is not the `expected` one, nothing is written."""
     data = text.encode()
     with writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             before = os.fstat(handle).st_size
+            if expected is not None and before != expected:
+                return before
             try:
                 while data:
                     data = data[os.write(handle, data) :]
@@ -67,6 +72,7 @@ def append_whole(path: Path, text: str) -> None:
                 with suppress(OSError):
                     os.ftruncate(handle, before)
                 raise
+            return before
         finally:
             os.close(handle)
 
@@ -85,11 +91,15 @@ def size(path: Path) -> int:
 
 def whole_size(path: Path) -> int:
     """The size of a file up to the end of its last whole line; 0 if there is none."""
+    return _after_last_newline(path, size(path))
+
+
+def _after_last_newline(path: Path, end: int) -> int:
+    """Where the last line end before byte `end` is over; 0 if there is none. Reads from the end in blocks."""
     block = 1 << 16
     if not path.exists():
         return 0
     with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - block)
             file.seek(start)
@@ -98,6 +108,17 @@ def whole_size(path: Path) -> int:
                 return start + newline + 1
             end = start
     return 0
+
+
+def last_line(path: Path) -> bytes:
+    """The last whole line of a file, with its end; empty if there is none."""
+    end = whole_size(path)
+    if not end:
+        return b""
+    start = _after_last_newline(path, end - 1)
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
 
 
 def line_ends_at(path: Path, offset: int) -> bool:
@@ -115,6 +136,17 @@ def cut(path: Path, length: int) -> None:
         os.truncate(path, length)
 
 
+def set_aside(path: Path) -> str:
+    """Copy a damaged file beside itself; says where, "" where there is none."""
+    if not path.exists():
+        return ""
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
+    free = next(name for name in names if not name.exists())
+    with writing(free):
+        shutil.copyfile(path, free)
+    return f"a copy is in {free.name}, "
+
+
 def read_json_lines(path: Path) -> Iterator[dict[str, object]]:
     """The records of a file. A last line without its end is being written, or was cut by a kill: not read."""
     if not path.exists():
@@ -124,11 +156,13 @@ def read_json_lines(path: Path) -> Iterator[dict[str, object]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield parse_object(line)
+                record = parse_object(line)
             except Unreadable as error:
                 raise RunFolderError(
                     f"line {number} of {path} is not JSON that can be read: {error}"
                 ) from error
+            record.pop("chain", None)  # the checksum of `chain.py`
+            yield record
 
 
 def _finite(value: object) -> object:

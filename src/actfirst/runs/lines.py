@@ -156,13 +156,14 @@ class SftLine(_Typed):
 
 
 class EvaluationPoint(Record):
-    """Success (%) of the student or the teacher after an update."""
+    """Success (%) of the student or the teacher after an update, on so many tasks (0: unknown)."""
 
     who: Who
     update: int
     training_seconds: float
     success_rate: float
     deviation: float | None = None
+    tasks: int = 0
 
 
 class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` is the first key of the line
@@ -180,7 +181,8 @@ class EvaluationLine(EvaluationPoint, _Typed):  # in this order, so that `type` 
             training_seconds=training_seconds,
             success_rate=success.mean,
             deviation=success.deviation,
-            result=result,
+            tasks=result.overall.tasks,
+            result=result.summary,
         )
 
 

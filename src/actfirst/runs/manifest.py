@@ -1,5 +1,6 @@
 """Checkpoint folders that are complete or not there: a manifest of sizes and hashes, written last.
 
+A manifest is closed: a file that it does not list makes the folder corrupt, so nobody reads what the run did not write.
 It knows names and files only, not what is in them.
 """
 
@@ -16,6 +17,8 @@ from actfirst.errors import CheckpointError
 from actfirst.reading import read_object
 
 MANIFEST = "manifest.json"
+MODEL = "model"
+"""The part of a checkpoint that is a Hugging Face folder."""
 _FORMAT = 1
 _STEP = re.compile(r"step-(\d{6,})")
 
@@ -60,25 +63,53 @@ def seal(folder: Path) -> None:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether every file of the manifest is there in its full size. Cheap: reads no file but the manifest."""
+    """Whether the files of the manifest, and no others, are there in full size."""
     try:
-        entries = _read(folder)
-        return all((folder / name).stat().st_size == entry["bytes"] for name, entry in entries.items())
+        check_names(folder)
+        return True
     except (CheckpointError, OSError):
         return False
 
 
-def verify(folder: Path) -> None:
-    """Read every file and compare; raise CheckpointError that names the first one that is not as written."""
-    for name, entry in _read(folder).items():
-        path = folder / name
-        if not path.is_file():
-            raise _broken(folder, name, "is missing")
-        found = path.stat().st_size
-        if found != entry["bytes"]:
-            raise _broken(folder, name, f"has {found} bytes instead of {entry['bytes']}")
-        if _entry(path, sync=False) != entry:
+def verify(folder: Path, part: str = "") -> None:
+    """Compare with the manifest; raise CheckpointError that names the first file that is not as written.
+
+    Names and sizes are compared always, contents of the files below `part` only: `model` for who reads only that.
+    """
+    for name, entry in check_names(folder).items():
+        if name.startswith(part) and _entry(folder / name, sync=False) != entry:
             raise _broken(folder, name, "does not have the content that was written (its sha256 differs)")
+
+
+def verify_model(model: Path) -> Path:
+    """A model's folder, compared with its manifest if it is the one of a checkpoint of ours."""
+    place = model.resolve()
+    if place.name == MODEL and step_of(place.parent) is not None:
+        verify(place.parent, f"{MODEL}/")
+    return model
+
+
+def check_names(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entries of the manifest, once every file is known to be there in full size, and no other: CheckpointError
+    names the one that is not. Cheap: reads only the manifest."""
+    entries = _read(folder)
+    present = {
+        path.relative_to(folder).as_posix(): path
+        for path in folder.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+    present.pop(MANIFEST, None)
+    for name, entry in entries.items():
+        path = present.pop(name, None)
+        if path is None:
+            raise _broken(folder, name, "is missing")
+        if path.is_symlink() or not path.is_file():
+            raise _broken(folder, name, "is not a plain file")
+        if (found := path.stat().st_size) != entry["bytes"]:
+            raise _broken(folder, name, f"has {found} bytes instead of {entry['bytes']}")
+    if present:
+        raise _broken(folder, min(present), f"is not listed in {MANIFEST}, so the run did not write it")
+    return entries
 
 
 def sync_folder(folder: Path) -> None:
@@ -108,7 +139,7 @@ def _read(folder: Path) -> dict[str, dict[str, Any]]:
         readable = manifest["format"] == _FORMAT and all(
             {"bytes", "sha256"} == set(e) for e in entries.values()
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         readable = False
     if not readable:
         raise _broken(folder, MANIFEST, "cannot be read")

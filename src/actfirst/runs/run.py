@@ -14,7 +14,7 @@ from typing import Any
 
 from actfirst.errors import CheckpointError, RunFolderError
 from actfirst.reading import Unreadable, read_toml
-from actfirst.runs.episodes import EpisodeLine
+from actfirst.runs.episodes import EpisodeLine, EvaluationEpisodeLine
 from actfirst.runs.evaluations import Evaluation, StoredEvaluation
 from actfirst.runs.lines import (
     KINDS,
@@ -27,18 +27,23 @@ from actfirst.runs.lines import (
     UpdateLine,
     parse_line,
 )
-from actfirst.runs.manifest import is_complete
+from actfirst.runs.manifest import MODEL, is_complete, verify_model
 from actfirst.runs.record import parse, read_object
+from actfirst.runs.responses import TrainedResponseLine
 from actfirst.runs.run_folder import (
     CHECKPOINTS,
     EPISODES,
+    EVALUATED,
     METRICS,
+    RESPONSES,
     SUMMARY,
     UTILISATION,
     read_episodes,
-    read_metrics,
+    read_evaluated,
+    read_responses,
     read_utilisation,
     saved_config,
+    stream_metrics,
 )
 from actfirst.runs.utilisation import UtilisationLine, one_history
 
@@ -56,8 +61,8 @@ class StoredCheckpoint:
 
     @property
     def model(self) -> Path:
-        """A Hugging Face folder."""
-        return self.path / "model"
+        """A Hugging Face folder, compared with its manifest: CheckpointError names a file that is not as written."""
+        return verify_model(self.path / MODEL)
 
     @property
     def training_seconds(self) -> float:
@@ -96,7 +101,7 @@ class Run:
         """The metrics in order. Lines of other kinds are passed over."""
         return tuple(
             parse_line(data, f"line {number} of {self.folder / METRICS}")
-            for number, data in enumerate(read_metrics(self.folder), start=1)
+            for number, data in enumerate(stream_metrics(self.folder), start=1)
             if data.get("type") in KINDS
         )
 
@@ -136,8 +141,22 @@ class Run:
 
     def episodes(self) -> Iterator[EpisodeLine]:
         """The rollouts, in the order in which batches were delivered. Read anew each time: there may be many."""
-        for number, data in enumerate(read_episodes(self.folder), start=1):
+        for number, data in enumerate(self.raw_episodes(), start=1):
             yield parse(data, EpisodeLine, f"line {number} of {self.folder / EPISODES}")
+
+    def raw_episodes(self) -> Iterator[dict[str, object]]:
+        """The same as JSON objects, for who needs little of them."""
+        return read_episodes(self.folder)
+
+    def responses(self) -> Iterator[TrainedResponseLine]:
+        """The stored part of the trained responses, in order of updates. Read anew each time."""
+        for number, data in enumerate(read_responses(self.folder), start=1):
+            yield parse(data, TrainedResponseLine, f"line {number} of {self.folder / RESPONSES}")
+
+    def evaluation_episodes(self) -> Iterator[EvaluationEpisodeLine]:
+        """The stored part of the episodes of evaluations, in the order of these. Read anew each time."""
+        for number, data in enumerate(read_evaluated(self.folder), start=1):
+            yield parse(data, EvaluationEpisodeLine, f"line {number} of {self.folder / EVALUATED}")
 
     @cached_property
     def utilisation(self) -> tuple[UtilisationLine, ...]:

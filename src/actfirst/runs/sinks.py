@@ -1,12 +1,15 @@
 """Metric services beside the run folder: TensorBoard, Weights & Biases, trackio. All optional, none needed.
 
 Each is imported when it is opened. W&B writes offline unless WANDB_MODE says otherwise (`wandb sync` uploads).
+What they are told is in `tracking.py`.
 """
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,15 +17,25 @@ from typing import Any, Protocol
 
 from actfirst.errors import ConfigError
 
-PROJECT = "actfirst"
-
 
 class Sink(Protocol):
     """Takes the metrics of a step. Steps never decrease, except when a run is resumed."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None: ...
 
+    def table(self, step: int, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None: ...
+
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """The run as a service knows it. `config` is the whole recipe."""
+
+    folder: Path
+    project: str
+    name: str
+    config: Mapping[str, object]
 
 
 def check_sinks(names: Sequence[str]) -> None:
@@ -31,59 +44,79 @@ def check_sinks(names: Sequence[str]) -> None:
         _require(name, name)
 
 
-def open_sinks(names: Sequence[str], folder: Path) -> list[Sink]:
-    """The sinks of `tracking.sinks` for the run in `folder`; raises ConfigError if one is not installed."""
-    return [SINKS[name](folder) for name in names]
+def open_sinks(names: Sequence[str], run: Tracked) -> list[Sink]:
+    """The sinks of `tracking.sinks`; raises ConfigError if one is not installed."""
+    return [SINKS[name](run) for name in names]
 
 
 class TensorBoardSink:
     """Event files in the run folder: `tensorboard --logdir runs` shows them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, run: Tracked) -> None:
         _require("tensorboard", "tensorboard")
         self._writer: Any = _require("torch.utils.tensorboard", "tensorboard").SummaryWriter(
-            log_dir=str(folder / "tensorboard")
+            log_dir=str(run.folder / "tensorboard")
         )
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self._writer.add_scalar(name, value, global_step=step)
 
+    def table(self, step: int, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        lines = [columns, ["---"] * len(columns), *([_cell(cell) for cell in row] for row in rows)]
+        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        self._writer.add_text(name, text, global_step=step)
+
     def close(self) -> None:
         self._writer.close()
 
 
 class RunSink:
-    """A run of a service with W&B's interface, named after the run folder."""
+    """A run of a service with W&B's interface."""
 
-    def __init__(self, run: Any) -> None:
-        self._run = run
+    def __init__(self, run: Any, table: Callable[..., object]) -> None:
+        self._run, self._table = run, table
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
+
+    def table(self, step: int, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        shown = self._table(columns=list(columns), data=[list(row) for row in rows])
+        self._run.log({name: shown}, step=step)
 
     def close(self) -> None:
         self._run.finish()
 
 
-def _wandb(folder: Path) -> Sink:
+def _wandb(run: Tracked) -> Sink:
     mode = os.environ.get("WANDB_MODE", "offline")
     wandb = _require("wandb", "wandb")
-    return RunSink(wandb.init(project=PROJECT, name=folder.name, dir=str(folder), mode=mode))
+    return RunSink(
+        wandb.init(project=run.project, name=run.name, config=dict(run.config), dir=str(run.folder), mode=mode),
+        wandb.Table,
+    )
 
 
-def _trackio(folder: Path) -> Sink:
+def _trackio(run: Tracked) -> Sink:
     """Local: `trackio show` opens it."""
     quiet = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
     trackio = _require("trackio", "trackio")
-    return RunSink(trackio.init(project=PROJECT, name=folder.name, resume="allow", **quiet))
+    return RunSink(
+        trackio.init(project=run.project, name=run.name, config=dict(run.config), resume="allow", **quiet),
+        trackio.Table,
+    )
 
 
-SINKS: dict[str, Callable[[Path], Sink]] = {
+SINKS: dict[str, Callable[[Tracked], Sink]] = {
     "tensorboard": TensorBoardSink,
     "wandb": _wandb,
     "trackio": _trackio,
 }
+
+
+def _cell(text: str) -> str:
+    """Text in a cell of Markdown, with nothing in it that is read as Markdown or HTML."""
+    return html.escape(text).replace("|", "&#124;").replace("\n", "<br>")
 
 
 def _require(module: str, extra: str) -> ModuleType:

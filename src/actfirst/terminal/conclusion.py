@@ -39,20 +39,35 @@ def conclusion_rows(result: Summary) -> list[tuple[str, str]]:
     rates = result.success_rate
     stages = {name: seconds for name, seconds in result.seconds_by_stage.items() if name != EVALUATION}
     each = result.training_seconds / max(1, result.updates)
+    evaluation = result.seconds_by_stage.get(EVALUATION, 0.0)
+    around = result.process_seconds - result.training_seconds - evaluation
     return [
-        ("success rate", success_in_words(rates.before, rates.after, rates.teacher)),
+        ("success rate", success_in_words(rates.before, rates.after, rates.teacher) + _measured_on(result)),
         ("training time", f"{clock(result.training_seconds)} for {result.updates} updates ({each:.2f} s each)"),
-        ("process time", f"{clock(result.process_seconds)} from launch to here, evaluation included"),
         ("where it went", shares_in_words(stages)),
-        ("evaluation", f"{clock(result.seconds_by_stage.get(EVALUATION, 0.0))} beside that"),
+        ("evaluation", f"{clock(evaluation)} beside that"),
+        (
+            "process time",
+            f"{clock(result.process_seconds)} from launch to here, evaluation included"
+            + (f", and {clock(around)} to load the program" if around >= 0.5 else ""),
+        ),
         ("responses", ledger_in_words(result.ledger)),
     ]
 
 
+def _measured_on(result: Summary) -> str:
+    """Says so where the first evaluation of the student was smaller than the last."""
+    student = [point for point in result.evaluations if point.who == "student"]
+    if not student or student[0].tasks == student[-1].tasks:
+        return ""
+    return f" (before: {student[0].tasks} tasks, after: {student[-1].tasks})"
+
+
 def next_commands(folder: Path) -> list[str]:
-    """Three commands that go on from a finished run. A run's config.toml is a recipe like any other."""
+    """Commands that go on from a finished run. A run's config.toml is a recipe like any other."""
     run, recipe = shlex.quote(str(folder)), shlex.quote(str(folder / CONFIG))
     return [
+        f"actfirst view {run}",
         f"actfirst compare vanilla actfirst --recipe {recipe}",
         f"actfirst play {recipe} --model {run}",
         f"actfirst eval {run}",

@@ -14,15 +14,15 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from actfirst.runs.lines import Summary, Who
+from actfirst.runs.lines import Summary
 from actfirst.terminal.conclusion import conclude
 from actfirst.terminal.plain import PlainLines
 from actfirst.terminal.progress import WINDOW, RunProgress
-from actfirst.terminal.words import UNKNOWN, clock, figure, percent, rate, sparkline
+from actfirst.terminal.words import MEANINGS, UNKNOWN, clock, figure, percent, rate, sparkline
 from actfirst.training.watch import EngineView, Watcher
 
 REFRESHES_PER_SECOND = 4
-_WIDTH, _BAR = 80, 34
+_WIDTH = 80
 
 
 class LivePanel(RunProgress):
@@ -35,15 +35,19 @@ class LivePanel(RunProgress):
 
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
         super().started(title, updates, done, engine)
+        for name, meaning in MEANINGS.items():
+            self._console.print(Text.assemble((f"{name:10s}  ", "bold"), (meaning, "dim")))
         self._live = Live(
             console=self._console,
-            get_renderable=lambda: render(self),
+            get_renderable=lambda: render(self, self._console.width),
             refresh_per_second=REFRESHES_PER_SECOND,
         )
         self._live.start()
 
-    def evaluating(self, who: Who, done: int, of: int) -> None:
-        self.stage = f"evaluating the {who}: {done} of {of} episodes"
+    def preparing(self, what: str) -> None:
+        super().preparing(what)
+        if self._live is None:
+            self._console.print(Text(what, "dim"))
 
     def finished(self, summary: Summary) -> None:
         self.close()
@@ -62,16 +66,17 @@ def choose_watcher(console: Console, folder: Path | None = None) -> Watcher:
     return LivePanel(console, folder) if live else PlainLines(console, folder)
 
 
-def render(progress: RunProgress) -> Panel:
+def render(progress: RunProgress, width: int = _WIDTH) -> Panel:
     """The whole panel. One text of plain rows: tables would cost the run four times as much to draw."""
+    more = max(0, width - _WIDTH)  # for what can be drawn longer than on 80 columns
     body = Text(no_wrap=True, overflow="ellipsis")
-    body.append_text(_bar(progress))
+    body.append_text(_bar(progress, 34 + more))
     rows: tuple[tuple[str, Text], ...] = (
         ("now", Text(progress.stage or "training", "yellow" if progress.stage else "green")),
         ("success", _success(progress)),
-        ("rollouts", _rollouts(progress)),
+        ("rollouts", _rollouts(progress, 24 + more)),
         ("alignment", _alignment(progress)),
-        ("learning", _learning(progress)),
+        ("learning", _learning(progress, 14 + more)),
         ("tokens/s", _tokens(progress)),
         ("queues", _queues(progress)),
         ("busy", _busy(progress)),
@@ -86,19 +91,19 @@ def render(progress: RunProgress) -> Panel:
         title_align="left",
         border_style="cyan",
         padding=(0, 1),
-        width=_WIDTH,
+        width=width,
         subtitle=Text(f"rates over the latest {WINDOW} batches", "dim"),
         subtitle_align="right",
     )
 
 
-def _bar(progress: RunProgress) -> Text:
+def _bar(progress: RunProgress, length: int) -> Text:
     left = progress.seconds_left()
-    filled = _BAR * progress.done // max(1, progress.updates)
+    filled = length * progress.done // max(1, progress.updates)
     return Text.assemble(
         (f"update {progress.done}/{progress.updates}  ", "bold"),
         ("━" * filled, "cyan"),
-        ("━" * (_BAR - filled), "bright_black"),
+        ("━" * (length - filled), "bright_black"),
         f"  {clock(progress.elapsed)} gone",
         (f"  {clock(left)} left" if left is not None else "", "bold"),
     )
@@ -110,8 +115,8 @@ def _success(progress: RunProgress) -> Text:
     return _named(*((name, percent(value)) for name, value in rates))
 
 
-def _rollouts(progress: RunProgress) -> Text:
-    bars = sparkline(progress.rollout_success)
+def _rollouts(progress: RunProgress, length: int) -> Text:
+    bars = sparkline(progress.rollout_success, length)
     return _named(("success", percent(progress.success_of_rollouts()))).append(bars, "green")
 
 
@@ -126,7 +131,7 @@ def _alignment(progress: RunProgress) -> Text:
     )
 
 
-def _learning(progress: RunProgress) -> Text:
+def _learning(progress: RunProgress, length: int) -> Text:
     if not progress.latest:
         return Text(UNKNOWN, "dim")
     line = progress.latest[-1]
@@ -134,7 +139,7 @@ def _learning(progress: RunProgress) -> Text:
         ("loss", figure(line.loss)),
         ("grad norm", figure(line.grad_norm)),
         ("reverse KL", figure(line.reverse_kl)),
-    ).append(sparkline(progress.reverse_kl, 14), "magenta")
+    ).append(sparkline(progress.reverse_kl, length), "magenta")
 
 
 def _tokens(progress: RunProgress) -> Text:

@@ -11,7 +11,7 @@ from rich.console import Console
 from actfirst.runs.lines import EvaluationLine, Summary, UpdateLine
 from actfirst.terminal.conclusion import conclude
 from actfirst.terminal.progress import RunProgress
-from actfirst.terminal.words import clock, figure, percent, rate
+from actfirst.terminal.words import MEANINGS, clock, figure, percent, rate
 from actfirst.training.watch import EngineView
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -27,10 +27,16 @@ class PlainLines(RunProgress):
         self._console = console
         self._printed = float("-inf")
 
+    def preparing(self, what: str) -> None:
+        super().preparing(what)
+        self._print(what)
+
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
         super().started(title, updates, done, engine)
         resumed = f", continued at {done}" if done else ""
         self._print(f"{title}: {updates} updates{resumed}")
+        for name, meaning in MEANINGS.items():
+            self._print(f"  {name:10s}  {meaning}")
         self.measure_tokens()
 
     def update(self, line: UpdateLine) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from actfirst.records import Episode, Mode
-from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, Line, UpdateLine
+from actfirst.runs.lines import AlignmentCounts, BatchLine, EvaluationLine, Line, UpdateLine, Who
 from actfirst.runs.run import open_run
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
@@ -44,6 +44,11 @@ class RunProgress(Watcher):
         self.utilisation: UtilisationLine | None = None
         self.meter = TokenMeter()
         self.began = self.last_update = 0.0
+        self.played = 0
+        self.episode_seconds: float | None = None
+
+    def preparing(self, what: str) -> None:
+        self.stage = what
 
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None:
         self.title, self.updates, self.done, self.engine = title, updates, done, engine
@@ -70,8 +75,12 @@ class RunProgress(Watcher):
         self.last_update = self.now()
         self._learn(line)
 
+    def evaluating(self, who: Who, done: int, of: int) -> None:
+        self.stage = f"evaluating the {who}: {done} of {of} episodes"
+        self.played = done
+
     def evaluated(self, line: EvaluationLine) -> None:
-        self.stage = ""
+        self.stage, self.played = "", 0
         self._learn(line)
         self.last_update = self.now()
 
@@ -83,14 +92,24 @@ class RunProgress(Watcher):
         return self.now() - self.began
 
     def seconds_left(self) -> float | None:
-        """Remaining updates at the pace of the latest ones; None before there is a pace."""
+        """Remaining updates and evaluations at the pace of the latest ones; None before there is a pace."""
         lines = list(self.latest)
         if len(lines) < 2:
             return None
         steps = lines[-1].update - lines[0].update
         pace = (lines[-1].training_seconds - lines[0].training_seconds) / max(1, steps)
         since = 0.0 if self.stage else self.now() - self.last_update
-        return max(0.0, pace * (self.updates - self.done) - since)
+        return max(0.0, pace * (self.updates - self.done) - since) + self._evaluating_left()
+
+    def _evaluating_left(self) -> float:
+        """By the latest evaluation; before there is one, by the rollouts, which play tasks of the same kind."""
+        left = self.engine.episodes_left() - self.played if self.engine is not None else 0
+        each = self.episode_seconds
+        if each is None:
+            batches = list(self.batches)
+            played = sum(line.episodes for line in batches)
+            each = sum(line.seconds for line in batches) / played if played else 0.0
+        return max(0, left) * each
 
     def success_of_rollouts(self) -> float | None:
         """Percent of the episodes of the latest batches."""
@@ -111,6 +130,10 @@ class RunProgress(Watcher):
         return self.meter.per_second()
 
     def _learn(self, line: Line) -> None:
+        if isinstance(line, EvaluationLine) and line.result is not None:
+            everything = line.result.overall
+            episodes = everything.tasks * len(everything.success_rate.per_seed)
+            self.episode_seconds = line.result.seconds / max(1, episodes)
         match line:
             case BatchLine():
                 self.batches.append(line)

@@ -8,6 +8,14 @@ from actfirst.runs.lines import LedgerCounts
 
 UNKNOWN = "-"
 _BARS = "▁▂▃▄▅▆▇█"
+MEANINGS = {
+    "success": "of evaluations: tasks that the student solves alone, reasoning before each action",
+    "rollouts": "tasks solved while data is collected; methods with references are guided, so it is high early",
+    "aligned": "how often a guided rollout did what the reference did: first action, whole task, share of turns",
+    "reverse KL": "how far the student's tokens are from what the teacher would say; learning makes it fall",
+    "tokens/s": "fast: actions that advance tasks; full: reasoning that is learned from; scored: by the teacher",
+}
+"""What the figures of a run mean."""
 
 
 def clock(seconds: float) -> str:

@@ -1,8 +1,9 @@
 """Where the time of a run goes.
 
-Training time is from the start of training to the end, all of it but evaluation. Stages are those of the loop; what
-lies between them (loading, writing lines) is training time too. Process time is from the launch of the process, as the
-paper measures it, evaluation included.
+Training time is from the start of training to the end, all of it but evaluation. Stages are those of the loop, and
+"start-up" before it: opening engines, environments and cluster, and proving that they fit together. What lies between
+stages (writing lines) is "other", so that all stages together are the time that has passed. Process time is from the
+launch of the process, as the paper measures it, evaluation included.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from contextlib import contextmanager
 import psutil
 
 from actfirst.runs.lines import EVALUATION
+
+START_UP, OTHER = "start-up", "other"
 
 
 class StageClock:
@@ -29,6 +32,7 @@ class StageClock:
         self.seconds: dict[str, float] = dict(seconds or {})
         self._carried, self._carried_process = elapsed, process_seconds
         self._begun = time.monotonic() if begun is None else begun
+        self.longest: dict[str, float] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -36,7 +40,16 @@ class StageClock:
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
+            self.count(name, time.monotonic() - started)
+
+    def count(self, name: str, seconds: float) -> None:
+        """Add to a stage what was measured elsewhere."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.longest[name] = max(seconds, self.longest.get(name, 0.0))
+
+    def accounts(self) -> dict[str, float]:
+        """The seconds of all stages; together they are `elapsed`."""
+        return {**self.seconds, OTHER: max(0.0, self.elapsed - sum(self.seconds.values()))}
 
     @property
     def elapsed(self) -> float:
@@ -44,9 +57,14 @@ class StageClock:
 
     @property
     def process(self) -> float:
-        launched: float = psutil.Process().create_time()
-        return self._carried_process + time.time() - launched
+        return self._carried_process + process_age()
 
     @property
     def training(self) -> float:
         return self.elapsed - self.seconds.get(EVALUATION, 0.0)
+
+
+def process_age() -> float:
+    """Seconds since this process was launched."""
+    launched: float = psutil.Process().create_time()
+    return time.time() - launched

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ from actfirst.config.load import dump_toml
 from actfirst.engines.base import Engine
 from actfirst.engines.open import NoTeacher, open_engine, open_teacher
 from actfirst.environments.base import EnvironmentPool
-from actfirst.errors import CheckpointError, LearnerLost
+from actfirst.errors import ActfirstError, CheckpointError, LearnerLost, RunStopped
 from actfirst.evaluate.protocol import choose_tasks
-from actfirst.learning.checkpoint import Checkpoint, latest_valid
+from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
 from actfirst.methods.acting import Policy, TrainingPoint
 from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
@@ -43,14 +44,19 @@ from actfirst.rollout.task_order import TaskOrder
 from actfirst.rollout.together import together
 from actfirst.runs import files
 from actfirst.runs.lines import Summary
-from actfirst.runs.run_folder import SUMMARY, RunFolder
-from actfirst.runs.sinks import check_sinks, open_sinks
+from actfirst.runs.run import open_run
+from actfirst.runs.run_folder import CHECKPOINTS, SUMMARY, RunFolder
+from actfirst.runs.sinks import Tracked, check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
-from actfirst.training.clock import StageClock
+from actfirst.training.arrival import Arrival, Scores
+from actfirst.training.clock import START_UP, StageClock
+from actfirst.training.preflight import pin_models
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
+from actfirst.training.stopping import Stop
 from actfirst.training.stored_state import StoredState
+from actfirst.training.storing import Storing
 from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
 
@@ -62,9 +68,22 @@ if TYPE_CHECKING:
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
     """Train where the recipe says, to the end or from where a stopped run stands; returns the summary."""
 
+    watcher = watcher or Watcher()
+    if resume and (stored := _finished(config, folder)):
+        watcher.finished(stored)
+        return stored
+
     async def to_the_end() -> tuple[Summary, float]:
-        async with open_training(config, folder, resume=resume, watcher=watcher or Watcher()) as run:
-            return await run.train(), time.monotonic()
+        stop = Stop()
+        stop.on_signals()
+        try:
+            async with open_training(config, folder, resume=resume, watcher=watcher, stop=stop) as run:
+                stop.on_signals()  # Ray has taken them
+                stop.opened()
+                return await run.train(), time.monotonic()
+        except asyncio.CancelledError:
+            stop.check()
+            raise
 
     summary, ended = asyncio.run(to_the_end())
     # Ending engines and cluster is part of the process's time, and over only now.
@@ -72,6 +91,16 @@ def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watche
     summary = summary.model_copy(update={"process_seconds": complete})
     files.write_json(folder / SUMMARY, summary.to_json())
     return summary
+
+
+def _finished(config: Config, folder: Path) -> Summary | None:
+    """The summary of a run that has nothing left to do: opening it again would only make it older."""
+    run = open_run(folder)
+    if not run.finished or run.summary.updates < config.run.updates:
+        return None
+    newest = latest_valid(folder / CHECKPOINTS)
+    whole = newest.checkpoint is not None and newest.checkpoint.step == run.summary.updates
+    return run.summary if whole else None
 
 
 @dataclass(frozen=True)
@@ -87,6 +116,7 @@ class Found:
     references: References
     order: TaskOrder
     evaluated: tuple[Task, ...]
+    evaluated_first: tuple[Task, ...]
 
 
 def find_parts(config: Config) -> Found:
@@ -103,6 +133,11 @@ def find_parts(config: Config) -> Found:
     check_limits(config, student, teacher)
     stage = open_stage(config.environment, config.pool)
     needed = method_of(config.rollout.method, config.methods).acting.needs_reference
+    section = config.evaluation
+
+    def evaluated(per_split: int) -> tuple[Task, ...]:
+        return tuple(choose_tasks(stage.world, section.splits, per_split))
+
     return Found(
         config=config,
         student=student,
@@ -116,16 +151,20 @@ def find_parts(config: Config) -> Found:
             config.run.seed,
             config.rollout.group_size,
         ),
-        evaluated=tuple(choose_tasks(stage.world, config.evaluation.splits, config.evaluation.tasks_per_split)),
+        evaluated=evaluated(section.tasks_per_split),
+        evaluated_first=evaluated(section.start_tasks or section.tasks_per_split),
     )
 
 
 @asynccontextmanager
 async def open_training(
-    config: Config, folder: Path, *, resume: bool, watcher: Watcher
+    config: Config, folder: Path, *, resume: bool, watcher: Watcher, stop: Stop | None = None
 ) -> AsyncIterator[OpenedRun]:
-    """A run with all its parts but the learner; what is opened is closed at the end."""
+    """A run with all its parts but the learner; what is opened is closed at the end. A new run that fails before it has
+    anything to write down leaves no folder."""
     begun = time.monotonic()
+    watcher.preparing("looking for models, tasks and references")
+    config = pin_models(config)
     found = find_parts(config)
     async with AsyncExitStack() as opened:
         if config.runtime.kind == "ray":
@@ -134,13 +173,24 @@ async def open_training(
             opened.enter_context(cluster(config.runtime, Demands.of(config)))
         begin = RunFolder.open if resume else RunFolder.create
         run_folder = begin(folder, dump_toml(config))
-        opened.callback(run_folder.close)
+        opened.push(partial(_leave_no_empty_folder, run_folder, resume))
+        watcher.preparing("opening engines and environments")
         open_parts = _open_here if config.runtime.kind == "local" else _open_on_ray
         engine, teacher, pool = await open_parts(found, opened)
         found = replace(found, stage=replace(found.stage, pool=pool))
-        run = OpenedRun(found, run_folder, watcher, engine, teacher, begun)
+        run = OpenedRun(found, run_folder, watcher, engine, teacher, begun, stop or Stop())
         opened.callback(lambda: run.folder.close())
         yield run
+
+
+def _leave_no_empty_folder(
+    folder: RunFolder, resumed: bool, kind: type[BaseException] | None, *_: object
+) -> bool:
+    failed = kind is not None and issubclass(kind, ActfirstError) and not issubclass(kind, RunStopped)
+    folder.close()
+    if failed and not resumed and folder.is_bare():
+        folder.remove()
+    return False
 
 
 async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
@@ -186,6 +236,7 @@ class OpenedRun:
     engine: Engine
     teacher: Engine
     begun: float
+    stop: Stop
     learner: TrainingLearner | None = None
     lost_learners: int = 0
     carried: dict[str, float] | None = None
@@ -195,7 +246,7 @@ class OpenedRun:
         reached, in_a_row = -1, 0
         while True:
             try:
-                return await loop.train(await self._training())
+                return await loop.train(await self.training())
             except LearnerLost as error:
                 version = self.learner.version if self.learner else 0
                 in_a_row = in_a_row + 1 if version <= reached else 1
@@ -207,7 +258,7 @@ class OpenedRun:
                 self.folder = RunFolder.open(self.folder.path)
                 self.folder.log(f"{error}; going on from the last checkpoint")
 
-    async def _training(self) -> Training:
+    async def training(self) -> Training:
         """The run as its newest whole checkpoint left it, or new."""
         state, checkpoint = stored_state(self.folder)
         self.folder.rewind(state.offsets)
@@ -227,6 +278,18 @@ class OpenedRun:
             await learner.close()
             raise
 
+    def _scores(self) -> Scores:
+        if self.found.config.runtime.kind == "ray":
+            from actfirst.training.ray.fleet import Fleet
+
+            if isinstance(self.engine, Fleet):
+                return self.engine.score_everywhere
+
+        async def here(prompt_ids: Sequence[int], token_ids: Sequence[int]) -> dict[str, tuple[float, ...]]:
+            return {"the student's engine": await self.engine.score(prompt_ids, token_ids)}
+
+        return here
+
     def _put_together(self, state: StoredState, learner: TrainingLearner) -> Training:
         found, config, stage = self.found, self.found.config, self.found.stage
         acting = stage.policy(self.engine, found.encoder, config.rollout.generation)
@@ -237,11 +300,14 @@ class OpenedRun:
 
         self.folder.log(f"started at update {learner.version} of {config.run.updates}")
         clock = StageClock(state.seconds, state.elapsed, self.begun, state.process_seconds)
+        if not self.lost_learners:
+            clock.count(START_UP, time.monotonic() - self.begun)
 
         def utilised(line: UtilisationLine) -> None:
             self.folder.append_utilisation(line)
             self.watcher.utilised(line)
 
+        objective = method_of(config.rollout.method, config.methods).objective
         buffer = SampleBuffer(
             config.learner.max_version_lag,
             Ledger.of(state.ledger),
@@ -269,10 +335,12 @@ class OpenedRun:
                     arrived, config.learner.batch_size, learner.version, config.run.updates
                 ),
             ),
-            evaluations=Evaluations(found.evaluated, evaluating(self.engine), evaluating(self.teacher)),
+            evaluations=Evaluations(
+                found.evaluated, found.evaluated_first, evaluating(self.engine), evaluating(self.teacher)
+            ),
             clock=clock,
             watcher=self.watcher,
-            sinks=open_sinks(config.tracking.sinks, self.folder.path),
+            sinks=open_sinks(config.tracking.sinks, tracked(config, self.folder.path)),
             prove=lambda: prove_parts(
                 config,
                 found.student,
@@ -282,8 +350,18 @@ class OpenedRun:
                 self.folder.log,
             ),
             utilisation=Utilisation(lambda: clock.training, utilised),
+            stop=self.stop,
+            storing=Storing(self.folder, config.run, found.encoder.texts, objective.teacher_logprobs),
+            stored=learner.version,
+            arrival=Arrival(config, learner, self._scores()),
             history=list(state.evaluations),
         )
+
+
+def tracked(config: Config, folder: Path) -> Tracked:
+    """The run as metric services know it."""
+    settings = config.tracking
+    return Tracked(folder, settings.project, settings.name or folder.name, config.model_dump(mode="json"))
 
 
 def start_learner(config: Config, student: Path, checkpoints: Path) -> LocalLearner | RayLearner:
@@ -299,6 +377,7 @@ def start_learner(config: Config, student: Path, checkpoints: Path) -> LocalLear
 
 def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
     """The newest checkpoint that is whole; why newer ones were passed over goes to the log."""
+    remove_unfinished(folder.checkpoints)
     found = latest_valid(folder.checkpoints)
     for reason in found.rejected:
         folder.log(f"passed over a broken checkpoint: {reason}")

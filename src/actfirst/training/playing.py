@@ -23,7 +23,7 @@ from actfirst.policy.tokens import open_encoder
 from actfirst.records import Episode
 from actfirst.rollout.play import Player
 from actfirst.rollout.stage import Stage, open_references, open_stage
-from actfirst.runs.evaluations import Evaluation
+from actfirst.runs.evaluations import Evaluation, WorldVersion
 
 
 def engines_of(config: Config) -> int:
@@ -97,7 +97,17 @@ async def evaluate_model(
             told(next(done), len(chosen) * len(section.seeds))
 
         at_once = in_play(section, engines_of(config))
-        return await evaluate(player, chosen, section.seeds, at_once, played, acting)
+        result = await evaluate(player, chosen, section.seeds, at_once, played, acting)
+        world = stage.world
+        version = WorldVersion(
+            name=world.name,
+            fingerprint=world.fingerprint,
+            turn_limit=world.turn_limit,
+            settings=config.environment.model_dump(mode="json"),
+            tasks={split: len(world.tasks(split)) for split in world.splits()},
+            panel=WorldVersion.digest([task.id for task in chosen]),
+        )
+        return result.model_copy(update={"world": version})
 
 
 def evaluation_fields(

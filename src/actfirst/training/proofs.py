@@ -11,7 +11,8 @@ model's own distribution, at temperature 1 and with nothing cut off; all servers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,6 +58,9 @@ _REMEDIES = {
     Ending.CLOSED: 'set rollout.generation.fast_reasoning = "prefill"',
     Ending.PREFILLED: "choose another student, or a method that thinks before it acts (`actfirst methods`)",
 }
+_PADDING = re.compile(
+    r"pad|extra|unused|reserved|dummy", re.IGNORECASE
+)  # how families name tokens that fill up
 _SPREAD = 200  # ids over the whole vocabulary whose texts are compared
 _IMPOSSIBLE = -1000.0  # no softmax over a vocabulary gives this; servers write it for "cut off"
 _SAME_WEIGHTS = 0.5  # log-prob; two servers in bfloat16 differ by less, two models by far more
@@ -82,7 +86,7 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
     from transformers import AutoTokenizer
 
     ours, theirs = (AutoTokenizer.from_pretrained(str(path)) for path in (student, teacher))
-    if ours.get_vocab() != theirs.get_vocab():
+    if not same_but_for_padding(ours.get_vocab(), theirs.get_vocab()):
         raise TeacherError(
             f"student {student} ({len(ours)} tokens) and teacher {teacher} ({len(theirs)} tokens) do not share a "
             "tokenizer; token-level distillation needs the same vocabulary: choose models of one family"
@@ -92,6 +96,16 @@ def check_tokenizers(student: Path, teacher: Path) -> None:
             f"student {student} and teacher {teacher} share a vocabulary but tokenise differently; "
             "use the same tokenizer.json for both"
         )
+
+
+def same_but_for_padding(ours: Mapping[str, int], theirs: Mapping[str, int]) -> bool:
+    """Whether two vocabularies give the same ids to the same tokens, but for tokens at the end that mean nothing."""
+    shared = ours.keys() & theirs.keys()
+    last = max((ours[token] for token in shared), default=-1)
+    rest = [(token, ids[token]) for ids in (ours, theirs) for token in ids.keys() - shared]
+    return all(ours[token] == theirs[token] for token in shared) and all(
+        place > last and _PADDING.search(token) for token, place in rest
+    )
 
 
 def check_limits(config: Config, student: Path, teacher: Path | None) -> None:

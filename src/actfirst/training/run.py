@@ -6,21 +6,23 @@ and evaluation becomes a line of the run folder before the loop goes on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
-from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actfirst.config.config import Config
 from actfirst.engines.base import Engine
 from actfirst.errors import RolloutError
 from actfirst.evaluate.protocol import evaluate
+from actfirst.methods.objective import Objective
 from actfirst.methods.table import method_of
 from actfirst.records import EngineStats, Episode, Task, TurnSample, UpdateStats
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.rollout.play import Player
 from actfirst.rollout.stream import RolloutStream
+from actfirst.rollout.together import cancelled
 from actfirst.runs.episodes import EpisodeLine
 from actfirst.runs.lines import (
     EVALUATION,
@@ -36,8 +38,19 @@ from actfirst.runs.lines import (
 )
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink
-from actfirst.training.clock import StageClock
+from actfirst.runs.tracking import (
+    COLUMNS,
+    ROLLOUTS,
+    batch_values,
+    evaluation_values,
+    rollout_rows,
+    update_values,
+)
+from actfirst.training.arrival import Arrival
+from actfirst.training.clock import START_UP, StageClock, process_age
 from actfirst.training.playing import in_play
+from actfirst.training.stopping import Stop
+from actfirst.training.storing import Storing
 from actfirst.training.utilisation import Utilisation
 from actfirst.training.watch import Watcher
 
@@ -47,6 +60,9 @@ if TYPE_CHECKING:
     from actfirst.learning.checkpoint import Checkpoint
 
 _BARREN_BATCHES = 3
+_BATCHES_PER_TABLE = 10
+_TO_CLOSE = 5.0  # seconds that ending engines and a cluster may take
+CHECKPOINT = "checkpoint"
 
 
 class TrainingLearner(Protocol):
@@ -61,6 +77,10 @@ class TrainingLearner(Protocol):
 
     async def update(self, samples: Sequence[TurnSample]) -> UpdateStats: ...
 
+    async def measure(self, samples: Sequence[TurnSample]) -> float:
+        """The mean negative log-prob of samples of `learning.sft`; nothing is changed."""
+        ...
+
     def weights(self) -> Mapping[str, torch.Tensor]: ...
 
     async def save(
@@ -74,16 +94,17 @@ class TrainingLearner(Protocol):
 
 @dataclass(frozen=True)
 class Evaluations:
-    """Who is evaluated, on what."""
+    """Who is evaluated, on what; before the first update on `first_tasks`."""
 
     tasks: Sequence[Task]
+    first_tasks: Sequence[Task]
     student: Player
     teacher: Player
 
 
 @dataclass
 class Training:
-    """One run under way. Also the `EngineView` of whoever watches it."""
+    """One run under way. Also the `EngineView` of whoever watches it. `stored` is its newest checkpoint's update."""
 
     config: Config
     title: str
@@ -97,10 +118,19 @@ class Training:
     clock: StageClock
     watcher: Watcher
     sinks: Sequence[Sink]
-    prove: Callable[[], Awaitable[None]]
+    prove: Callable[[], Coroutine[Any, Any, None]]
     utilisation: Utilisation
+    arrival: Arrival
+    stop: Stop
+    storing: Storing
+    stored: int = 0
     history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
+    _deadline: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @property
+    def objective(self) -> Objective:
+        return method_of(self.config.rollout.method, self.config.methods).objective
 
     @property
     def updates(self) -> int:
@@ -119,17 +149,22 @@ class Training:
     def buffered(self) -> int:
         return len(self.buffer)
 
+    def episodes_left(self) -> int:
+        return sum(self._evaluations_left()) * len(self.config.evaluation.seeds)
+
     async def begin(self) -> None:
-        """Prove that the parts fit together, then measure where the student (and the teacher) stands."""
+        """Prove that the parts fit together, then measure where the student stands."""
         self.watcher.started(self.title, self.updates, self.learner.version, self)
         self.utilisation.start()
-        with self.clock.stage("start-up"):
-            await self.prove()
-        settings = self.config.evaluation
-        if settings.teacher and not self._evaluated("teacher"):
-            await self._evaluate("teacher", self.evaluations.teacher)
-        if settings.at_start and not self._evaluated("student"):
+        if limit := self.config.run.deadline:
+            self._deadline = asyncio.ensure_future(self.stop.before(lambda: self._seconds_left(limit)))
+        self.watcher.preparing("checking that models, engines and world fit together")
+        with self.clock.stage(START_UP):
+            await self.stop.unless(self.prove())
+        if self.config.evaluation.at_start and not self._evaluated("student"):
             await self._evaluate("student", self.evaluations.student)
+        await self.evaluate_if_due()  # the last process may have been stopped before it could
+        self.watcher.preparing("collecting rollouts")
 
     def receive(self, batch: RolloutBatch) -> None:
         """Take a completed rollout batch into the buffer and the run folder."""
@@ -148,8 +183,10 @@ class Training:
             student_engine=self.student(),
             teacher_engine=self.teacher(),
         )
-        self.folder.append_episodes(map(EpisodeLine.of, batch.episodes))
+        self.folder.later(lambda: self.folder.append_episodes(map(EpisodeLine.of, batch.episodes)))
         self.folder.append_metrics(line)
+        self._track(batch_values(line))
+        self._show_rollouts(batch)
         self.watcher.batch(line)
         self.barren = 0 if batch.samples else self.barren + 1
         if self.barren == _BARREN_BATCHES:
@@ -159,12 +196,15 @@ class Training:
         """Write down an update; the ledger must balance at every one."""
         self.buffer.ledger.check(len(self.buffer))
         version = self.learner.version
+        self.arrival.check_samples(samples, stats, version - 1)
         lags = [version - 1 - sample.version for sample in samples]
-        figures = method_of(self.config.rollout.method, self.config.methods).objective.figures(samples)
+        figures = self.objective.figures(samples)
+        if self.arrival.gap is not None:
+            figures["weights_gap"] = self.arrival.gap  # of the sync before
         line = UpdateLine(
             update=version,
             training_seconds=self.clock.training,
-            stages=self.clock.seconds,
+            stages=self.clock.accounts(),
             mean_lag=sum(lags) / len(lags),
             max_lag=max(lags),
             ledger=self.buffer.ledger.counts(len(self.buffer)),
@@ -173,22 +213,38 @@ class Training:
             **{**asdict(stats), "extra": {**stats.extra, **figures}},
         )
         self.folder.append_metrics(line)
-        self._log_to_sinks({**dict(line), **line.extra})
+        self.storing.trained(samples, version)
+        self._track(update_values(line))
         self.watcher.update(line)
 
     async def evaluate_if_due(self) -> None:
-        settings, version = self.config.evaluation, self.learner.version
-        periodic = settings.every > 0 and version % settings.every == 0
-        if periodic or (settings.at_end and version == self.updates):
+        """The student where the recipe asks for it; with its first evaluation after the start, or at the end, the
+        teacher, for which nobody waits before the first update."""
+        version = self.learner.version
+        if due := self._due(version):
             await self._evaluate("student", self.evaluations.student)
+        wanted = self.config.evaluation.teacher and not self._evaluated("teacher")
+        if wanted and (due or version == self.updates):
+            await self._evaluate("teacher", self.evaluations.teacher)
 
     async def checkpoint_if_due(self) -> None:
         settings, version = self.config.checkpoint, self.learner.version
         kept = {*settings.keep_at, *self._best()}
         if version % settings.every == 0 or version == self.updates or version in kept:
-            with self.clock.stage("checkpoint"):
-                await self.learner.save(self.buffer.samples, self.state().to_json(), settings.keep, kept)
-            self.folder.log(f"checkpoint of update {version}")
+            await self._checkpoint(kept)
+
+    async def checkpoint_before_the_end(self) -> None:
+        """Write down what was learned since the newest checkpoint."""
+        if self.learner.version > self.stored:
+            self.watcher.preparing("storing a checkpoint before the end")
+            await self._checkpoint({*self.config.checkpoint.keep_at, *self._best()})
+
+    async def _checkpoint(self, kept: set[int]) -> None:
+        with self.clock.stage(CHECKPOINT):
+            keep = self.config.checkpoint.keep
+            await self.learner.save(self.buffer.samples, self.state().to_json(), keep, kept)
+        self.stored = self.learner.version
+        self.folder.log(f"checkpoint of update {self.stored}")
 
     def state(self) -> TrainerState:
         """What a resumed run needs beside weights, optimiser and buffered samples."""
@@ -213,6 +269,7 @@ class Training:
     def summary(self) -> Summary:
         student = [point for point in self.history if point.who == "student"]
         teacher = [point for point in self.history if point.who == "teacher"]
+        accounts = self.clock.accounts()
         return Summary(
             title=self.title,
             updates=self.learner.version,
@@ -221,18 +278,21 @@ class Training:
                 after=student[-1].success_rate if student else None,
                 teacher=teacher[-1].success_rate if teacher else None,
             ),
-            training_seconds=self.clock.training,
+            training_seconds=sum(accounts.values()) - accounts.get(EVALUATION, 0.0),
             process_seconds=self.clock.process,
-            seconds_by_stage=self.clock.seconds,
+            seconds_by_stage=accounts,
             ledger=self.buffer.ledger.counts(len(self.buffer)),
             rollout_batches=self.rollouts.delivered,
             evaluations=tuple(self.history),
         )
 
     async def close(self) -> None:
+        if self._deadline is not None:
+            await cancelled([self._deadline])
         self.utilisation.close()
         self.watcher.close()
         try:
+            await self.arrival.close()
             await self.rollouts.close()
             for sink in self.sinks:
                 sink.close()
@@ -240,10 +300,37 @@ class Training:
             await self.learner.close()
             self.folder.close()
 
-    def _log_to_sinks(self, values: Mapping[str, object]) -> None:
-        numbers = {key: float(value) for key, value in values.items() if isinstance(value, (int, float))}
+    def _seconds_left(self, deadline: float) -> float:
+        """Until a stop has to be asked for: an update may be under way, and a checkpoint follows it."""
+        longest = self.clock.longest
+        needed = sum(longest.get(stage, 0.0) for stage in ("update", "sync", CHECKPOINT))
+        return deadline - process_age() - 1.5 * needed - _TO_CLOSE
+
+    def _track(self, values: Mapping[str, float]) -> None:
         for sink in self.sinks:
-            sink.log(self.learner.version, numbers)
+            sink.log(self.learner.version, values)
+
+    def _show_rollouts(self, batch: RolloutBatch) -> None:
+        """The first rollouts of every tenth batch, as a table."""
+        rows = rollout_rows(batch.episodes[: self.config.tracking.rollouts])
+        if rows and batch.index % _BATCHES_PER_TABLE == 0:
+            for sink in self.sinks:
+                sink.table(self.learner.version, ROLLOUTS, COLUMNS, rows)
+
+    def _evaluations_left(self) -> list[int]:
+        """The tasks of each evaluation that is still to be made."""
+        settings, version = self.config.evaluation, self.learner.version
+        first = settings.at_start and version == 0 and not self._evaluated("student")
+        teacher = settings.teacher and not self._evaluated("teacher")
+        later = sum(map(self._due, range(version, self.updates + 1)))
+        return [len(self.evaluations.first_tasks)] * first + [len(self.evaluations.tasks)] * (teacher + later)
+
+    def _due(self, version: int) -> bool:
+        """Whether the student is evaluated after this update, and was not."""
+        settings = self.config.evaluation
+        periodic = settings.every > 0 and version > 0 and version % settings.every == 0
+        wanted = periodic or (settings.at_end and version == self.updates)
+        return wanted and not any(p.who == "student" and p.update == version for p in self.history)
 
     def _best(self) -> set[int]:
         """The update with the student's best evaluation, the first of equal ones."""
@@ -259,24 +346,28 @@ class Training:
         if self.learner.version == self.updates:
             await self.rollouts.close()  # what is under way will not be used any more
         with self.clock.stage("rollout"):
-            await self.rollouts.settle()  # so that no rollout hides in the time of an evaluation
-        tasks, seeds = self.evaluations.tasks, self.config.evaluation.seeds
+            await self.stop.unless(self.rollouts.settle())  # so that none hides in the time of an evaluation
+        first = who == "student" and self.learner.version == 0
+        tasks = self.evaluations.first_tasks if first else self.evaluations.tasks
+        seeds = self.config.evaluation.seeds
         runtime = self.config.runtime
         engines = runtime.rollout_engines if who == "student" else runtime.teacher_replicas
         at_once = in_play(self.config.evaluation, engines)
-        done = count(1)
+        episodes: list[tuple[Episode, int]] = []
 
         def played(episode: Episode, seed: int) -> None:
-            self.watcher.evaluating(who, next(done), len(tasks) * len(seeds))
+            episodes.append((episode, seed))
+            self.watcher.evaluating(who, len(episodes), len(tasks) * len(seeds))
 
         self.watcher.evaluating(who, 0, len(tasks) * len(seeds))
         with self.clock.stage(EVALUATION):
-            evaluation = await evaluate(player, tasks, seeds, at_once, played)
+            evaluation = await self.stop.unless(evaluate(player, tasks, seeds, at_once, played))
         line = EvaluationLine.of(who, self.learner.version, self.clock.training, evaluation)
         self.history.append(line)
         self.folder.append_metrics(line)
         self.folder.log(f"{who}: success rate {line.success_rate:.2f} %")
-        self._log_to_sinks({f"{who}_success_rate": line.success_rate})
+        self.storing.evaluated(who, line.update, episodes, len(self._evaluations_left()))
+        self._track(evaluation_values(line))
         self.watcher.evaluated(line)
 
 

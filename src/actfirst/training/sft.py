@@ -38,8 +38,9 @@ from actfirst.runs.record import read_object
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink, check_sinks, open_sinks
+from actfirst.runs.tracking import evaluation_values, sft_values
 from actfirst.training.clock import StageClock
-from actfirst.training.open import start_learner, stored_state
+from actfirst.training.open import start_learner, stored_state, tracked
 from actfirst.training.sft_examples import Examples, read_examples
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
             watcher=watcher,
             clock=StageClock(state.seconds, state.elapsed),
             evaluations=list(state.evaluations),
-            sinks=open_sinks(config.tracking.sinks, run_folder.path),
+            sinks=open_sinks(config.tracking.sinks, tracked(config, run_folder.path)),
         )
         return await run.to_the_end()
 
@@ -202,8 +203,7 @@ class _Run:
         )
         self.folder.append_metrics(line)
         for sink in self.sinks:
-            numbers = {"loss": stats.loss, "grad_norm": stats.grad_norm, "learning_rate": rate}
-            sink.log(done, numbers | ({} if line.held_out is None else {"held_out": line.held_out}))
+            sink.log(done, sft_values(line))
         self.watcher.step(line)
         if last or done % self.config.checkpoint.every == 0:
             await self._checkpoint()
@@ -239,6 +239,8 @@ class _Run:
         self.folder.append_metrics(line)
         self.folder.log(f"success rate {line.success_rate:.2f} %")
         self.evaluations.append(line)
+        for sink in self.sinks:
+            sink.log(self.learner.version, evaluation_values(line))
 
     def _summary(self) -> SftSummary:
         lines = [line for line in open_run(self.folder.path).lines if isinstance(line, SftLine)]

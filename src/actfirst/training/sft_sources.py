@@ -22,7 +22,7 @@ from actfirst.environments.registry import Kind
 from actfirst.errors import DataError
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
 from actfirst.reading import Unreadable, parse_json, unpacked
-from actfirst.records import Task
+from actfirst.records import ActionSource, Task
 from actfirst.references.sources import match_task, unique_tails
 from actfirst.references.store import ReferenceStore
 from actfirst.runs.episodes import EpisodeLine, TurnLine
@@ -133,7 +133,9 @@ def _run(source: Source, kind: Kind, world: World) -> None:
 def _inline_response(turn: TurnLine) -> str | None:
     """None where the thinking budget inserted text, which nobody should learn to write, and where it cut the end."""
     response = turn.response
-    if response is None or response.requests > 1 or response.truncated or response.action != turn.action:
+    if turn.source is not ActionSource.THINK or response is None:
+        return None
+    if response.requests > 1 or response.truncated or response.action != turn.action:
         return None
     return response.text
 

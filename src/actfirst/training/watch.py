@@ -18,9 +18,16 @@ class EngineView(Protocol):
 
     def buffered(self) -> int: ...
 
+    def episodes_left(self) -> int:
+        """How many episodes of evaluations are still to be played, those of one under way included."""
+        ...
+
 
 class Watcher:
     """Told of everything that a person may want to see. This one looks at nothing; others override what they show."""
+
+    def preparing(self, what: str) -> None:
+        """What is being done before the first batch; also called before `started`."""
 
     def started(self, title: str, updates: int, done: int, engine: EngineView) -> None: ...
 

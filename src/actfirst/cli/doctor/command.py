@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from actfirst.cli.console import write_result
-from actfirst.cli.options import ResultFile
+from actfirst.cli.options import Overrides, ResultFile
+
+if TYPE_CHECKING:
+    from actfirst.environments.findings import Finding
 
 
 def doctor(
+    recipe: Annotated[
+        str | None, typer.Argument(help="Check also what this recipe names: models, folders, files.")
+    ] = None,
+    overrides: Overrides = None,
     json_file: ResultFile = None,
 ) -> None:
     """Check this machine: Python, torch, memory, the shipped models, the engine, environments, and extras.
 
     \b
     actfirst doctor
+    actfirst doctor pocket models.student=Qwen/Qwen3-0.6B
 
-    Ends with exit code 1 only if something that `actfirst train pocket` needs is broken.
+    Ends with exit code 1 only if something that `actfirst train pocket`, or the recipe named, needs is broken.
     """
     from dataclasses import asdict
 
@@ -30,7 +40,8 @@ def doctor(
     console = Console(highlight=False)
     styles = {State.OK: "green", State.WARN: "yellow", State.MISSING: "dim", State.BROKEN: "bold red"}
     findings = []
-    for finding in examine([*machine.CHECKS, *default.CHECKS, *environment_checks(), *extras.CHECKS]):
+    checks = [*machine.CHECKS, *default.CHECKS, *environment_checks(), *extras.CHECKS]
+    for finding in [*examine(checks), *(_recipe(recipe, overrides or []) if recipe else [])]:
         findings.append(finding)
         state = (f"{finding.state:8s}", styles[finding.state])
         console.print(Text.assemble(state, f"{finding.name:16s} {finding.detail}"), soft_wrap=True)
@@ -40,8 +51,20 @@ def doctor(
     console.print(
         Text(f"\nbroken: {', '.join(broken)}", "bold red")
         if broken
-        else Text("\neverything that `actfirst train pocket` needs works", "bold green")
+        else Text(f"\neverything that `actfirst train {recipe or 'pocket'}` needs works", "bold green")
     )
     write_result(json_file, {"ok": not broken, "findings": [asdict(finding) for finding in findings]})
     if broken:
         raise typer.Exit(1)
+
+
+def _recipe(recipe: str, overrides: list[str]) -> list[Finding]:
+    """One finding for each fault of a recipe, or one that says that there is none."""
+    from actfirst.config.load import resolve
+    from actfirst.environments.findings import Finding, State
+    from actfirst.training.preflight import faults
+
+    found = faults(resolve(recipe, overrides))
+    if not found:
+        return [Finding("recipe", State.OK, f"all that {recipe} names is there")]
+    return [Finding("recipe", State.BROKEN, fault) for fault in found]

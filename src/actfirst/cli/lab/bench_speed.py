@@ -1,4 +1,4 @@
-"""`actfirst bench rollout-options | scale | update | sync`: what makes training fast (docs/speed.md)."""
+"""`actfirst bench rollout-options | scale | prompts | update | sync`: what makes training fast (docs/speed.md)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, print_records, write_result
+from actfirst.cli.console import print_note, print_records, read_counts, write_result
 from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
+from actfirst.lab.spread import Spread
 from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
     from actfirst.lab.speed.options import Row
+    from actfirst.lab.speed.prompts import Prefill, Updates
     from actfirst.lab.speed.scale import Growth
     from actfirst.lab.speed.swaps import SwapTiming
     from actfirst.lab.speed.sync import SyncTiming
@@ -72,6 +74,38 @@ def scale(
         draw_growth(grown, plot)
         print_note(f"curves: {plot}")
     write_result(json_file, {**header("bench-scale"), **to_json(base, grown)})
+
+
+def prompts(
+    overrides: Overrides = None,
+    recipe: Recipe = "pocket",
+    model: Model = None,
+    tasks: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 16,
+    turns: Annotated[str, typer.Option(help="Turns of an episode; several to see growth.")] = "15,30",
+    response: Annotated[int, typer.Option(min=1, help="Tokens of a response in an update.")] = 64,
+    rounds: Annotated[int, typer.Option(min=1, help="Counted rounds of updates.")] = 5,
+    json_file: ResultFile = None,
+) -> None:
+    """The paper's prompts and growing ones on the same episodes: tokens prefilled, tokens of an update, seconds.
+
+    \b
+    actfirst bench prompts
+    actfirst bench prompts --turns 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
+    """
+    from actfirst.config.load import resolve
+    from actfirst.lab.speed.prompts import measure_prefill, measure_updates, to_json
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
+
+    config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--turns")
+    student = find_model(model or config.models.student, "--model" if model else "models.student")
+    with progress("episodes") as told:
+        prefill = measure_prefill(config, student, tasks, lengths, told)
+    with progress("updates") as told:
+        updates = measure_updates(config, student, tasks, max(lengths), response, rounds, told)
+    _show_prefill(prefill)
+    _show_update_tokens(updates)
+    write_result(json_file, {**header("bench-prompts"), "recipe": recipe, **to_json(prefill, updates)})
 
 
 def update(
@@ -174,6 +208,38 @@ def sync(
     print_note(f"result: {out}")
 
 
+def general(
+    model: Annotated[str, typer.Argument(help="A qwen3, qwen2 or llama model.")] = "pocket:student",
+    rounds: Annotated[int, typer.Option(min=1, help="Counted turns of each pass.")] = 5,
+    threads: Threads = 1,
+    json_file: ResultFile = None,
+) -> None:
+    """How much slower a model's own transformers forward pass is than the hand-written one, on the same weights.
+
+    \b
+    actfirst bench general
+    actfirst bench general Qwen2.5-0.5B-Instruct --rounds 2
+    """
+    from actfirst.lab.speed.general import measure, to_json
+    from actfirst.lab.spread import Spread
+    from actfirst.lab.stored import header
+    from actfirst.models.folder import find_model
+
+    with progress("turns") as told:
+        found = measure(find_model(model, "MODEL"), rounds, threads, told)
+    print_records(
+        {
+            "pass": one.what,
+            "tokens": str(one.tokens),
+            "hand-written (CPU s)": Spread.of(one.hand_written).text(),
+            "general (CPU s)": Spread.of(one.general).text(),
+            "times slower": one.slower.text(),
+        }
+        for one in found
+    )
+    write_result(json_file, {**header("bench-general"), "model": model, **to_json(found)})
+
+
 def _show_swaps(found: list[SwapTiming], under_way: int) -> None:
     from actfirst.lab.spread import Spread
 
@@ -220,6 +286,37 @@ def _show_scale(grown: list[Growth]) -> None:
         }
         for growth in grown
         for factor, cost, slope in zip(growth.factors, growth.costs, (None, *growth.slopes), strict=True)
+    )
+
+
+def _show_prefill(rows: list[Prefill]) -> None:
+    least = {row.turns: min(other.new for other in rows if other.turns == row.turns) for row in rows}
+    print_records(
+        {
+            "prompts": row.order,
+            "turns": str(row.turns),
+            "prompt tokens": str(row.tokens),
+            "prefilled": str(row.prefilled),
+            "in no prefix": str(row.new),
+            "new": str(least[row.turns]),
+            "prefilled per new": f"{row.prefilled / least[row.turns]:.2f}",
+        }
+        for row in rows
+    )
+
+
+def _show_update_tokens(cases: list[Updates]) -> None:
+    print_records(
+        {
+            "prompts": one.order,
+            "responses": one.responses,
+            "tokens per supervised: alone": f"{one.alone / one.supervised:.2f}",
+            "by length": f"{one.by_length / one.supervised:.2f}",
+            "by prefix": f"{one.computed / one.supervised:.2f}",
+            "s per update": Spread.of(one.seconds).text(3),
+            "by CPU time": Spread.of(one.cpu).text(3),
+        }
+        for one in cases
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note
+from actfirst.cli.verify import say_faults
 
 
 def report(
@@ -18,7 +19,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Default: report/ in the first folder named.")] = None,
     title: Annotated[str, typer.Option(help="The heading of the page.")] = "actfirst report",
 ) -> None:
-    """Write one self-contained HTML page, with every table as CSV and every figure as PNG beside it.
+    """Write one self-contained HTML page, with every table as CSV and every figure as PNG and SVG beside it.
 
     \b
     actfirst report runs/lab-pocket
@@ -28,6 +29,7 @@ def report(
     """
     from actfirst.lab.report.page import write_report
 
+    say_faults(*paths)
     first = paths[0] if paths[0].is_dir() else paths[0].parent
     page = write_report(paths, out or first / "report", title)
     print_note(f"report: {page}")

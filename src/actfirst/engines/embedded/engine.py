@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from actfirst.engines.base import Priority, Sampling
+from actfirst.engines.embedded.general import GeneralModel, GeneralWeights
 from actfirst.engines.embedded.kv_cache import KVCache
 from actfirst.engines.embedded.model import Model
 from actfirst.engines.embedded.prefix_cache import PrefixCache, block_keys
@@ -23,21 +24,31 @@ from actfirst.engines.stepping import Counters, SteppingLoop
 from actfirst.errors import EngineError
 from actfirst.models.files import ModelFiles, read_files, read_weights
 from actfirst.models.folder import read_config
-from actfirst.models.shapes import ARCHITECTURES, ModelShape
+from actfirst.models.general import Model as Transformer
+from actfirst.models.general import open_general
+from actfirst.models.shapes import EMBEDDING, HEAD, ModelShape, hand_written
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class EmbeddedEngine(SteppedEngine[Sequence]):
-    def __init__(self, files: ModelFiles, weights: Mapping[str, torch.Tensor], settings: Settings) -> None:
-        """`weights` are a state dict with the names of the Hugging Face model; they are copied."""
+    def __init__(
+        self,
+        files: ModelFiles,
+        weights: Mapping[str, torch.Tensor],
+        settings: Settings,
+        general: Transformer | None = None,
+    ) -> None:
+        """`weights` are a state dict with the names of the Hugging Face model; they are copied. With `general`, its
+        forward pass is used instead of the hand-written one."""
         shape = files.shape
-        limits = Limits(shape.max_positions, shape.vocab_size, shape.tensors(), shape.tied_embeddings)
+        tensors = shape.tensors() if general is None else _tensors(general)
+        limits = Limits(shape.max_positions, shape.vocab_size, tensors, shape.tied_embeddings)
         limits.check_weights(weights)
         self._stopping = Stopping(files.eos_ids, files.tokens)
         self._caching = settings.prefix_caching
         with torch.inference_mode():
-            self._versions = _build(shape, self._stopping, settings)
+            self._versions = _build(shape, self._stopping, settings, general)
             self._versions.install(weights, 0)
         loop = SteppingLoop(
             self._versions,
@@ -48,10 +59,15 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         super().__init__(loop, limits)
 
     @classmethod
-    def from_pretrained(cls, folder: Path, settings: Settings) -> EmbeddedEngine:
-        """From a transformers checkpoint folder: config.json, safetensors (sharded or not), tokenizer.json."""
-        refuse_unsupported(read_config(folder))
-        return cls(read_files(folder), read_weights(folder), settings)
+    def from_pretrained(cls, folder: Path, settings: Settings, *, general: bool = False) -> EmbeddedEngine:
+        """From a transformers checkpoint folder: config.json, safetensors (sharded or not), tokenizer.json.
+
+        `general` takes the model's own forward pass also where there is a hand-written one.
+        """
+        if hand_written(read_config(folder)) and not general:
+            return cls(read_files(folder), read_weights(folder), settings)
+        files, model = read_files(folder), open_general(folder, DTYPES[settings.dtype])
+        return cls(files, dict(model.named_parameters()), settings, model)
 
     def memory(self) -> int:
         """Bytes that weights, the slots of sequences and the prefix cache hold now."""
@@ -90,7 +106,14 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         return block_keys(prompt) if self._caching else ()
 
 
-def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Versions:
+def _tensors(model: Transformer) -> dict[str, tuple[int, ...]]:
+    tensors = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    if EMBEDDING in tensors:
+        tensors.setdefault(HEAD, tensors[EMBEDDING])  # tied: it may be among new weights too
+    return tensors
+
+
+def _build(shape: ModelShape, stopping: Stopping, settings: Settings, general: Transformer | None) -> Versions:
     """All parts but the thread, with memory for the weights but nothing in it."""
     student, dtype = of_student(settings), DTYPES[settings.dtype]
 
@@ -105,29 +128,14 @@ def _build(shape: ModelShape, stopping: Stopping, settings: Settings) -> Version
             priority=student.priority,
             preempt=student.preempt,
         )
-        return Runner(Model(PackedWeights(shape, dtype), cache), scheduler, prefix, stopping, counters)
+        return Runner(pass_over(cache), scheduler, prefix, stopping, counters)
+
+    def pass_over(cache: KVCache) -> Model | GeneralModel:
+        if general is None:
+            return Model(PackedWeights(shape, dtype), cache)
+        # Two sets of weights beside each other need two models.
+        return GeneralModel(
+            GeneralWeights(shape, deepcopy(general) if student.swap == "beside" else general), cache
+        )
 
     return Versions(make, settings.max_concurrency, student.swap)
-
-
-def refuse_unsupported(config: Mapping[str, Any]) -> None:
-    """Raise EngineError for a config.json of a model that this engine cannot run."""
-    kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
-        known = ", ".join(ARCHITECTURES)
-        raise EngineError(f"the embedded engine runs {known} models, not {kind!r}; choose one of those")
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    rope_type = rope.get("rope_type", rope.get("type", "default"))
-    problems = {
-        f"rope type {rope_type!r}": rope_type != "default",
-        f"activation {config.get('hidden_act')!r}": config.get("hidden_act", "silu") != "silu",
-        "attention biases": bool(config.get("attention_bias")) and kind != "qwen2",
-        "MLP biases": bool(config.get("mlp_bias")),
-        "sliding-window attention": bool(config.get("use_sliding_window")),
-    }
-    for problem, present in problems.items():
-        if present:
-            raise EngineError(
-                f"the embedded engine does not support {problem}; it runs plain {', '.join(ARCHITECTURES)} models: "
-                "default rope, silu, full attention, and no biases but those of qwen2"
-            )

@@ -53,6 +53,11 @@ class DecodeBatch:
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
 
+    @property
+    def query_positions(self) -> Tensor:
+        """The position of each query as `spread` lays them out, [rows, queries or 1, 1]."""
+        return self.pos_N.view(-1, 1, 1)
+
     def advance(self) -> None:
         """Every sequence has one token more."""
         self.steps_left -= 1
@@ -101,9 +106,16 @@ class DraftBatch(DecodeBatch):
         self.value_index = cache.value_start[slots] + self.pos_N
         self.key_index = cache.key_start[slots] + self.pos_N.unsqueeze(1)
         rows = size * c.kv_heads
-        self.mask = self._mask(cache, torch.from_numpy(pos_B[:, None] + offset_BW))
+        pos_BW = torch.from_numpy(pos_B[:, None] + offset_BW)
+        wide = pos_BW[:, None, :, None].expand(-1, c.kv_heads, -1, c.group)
+        self._query_positions = wide.reshape(rows, -1, 1)
+        self.mask = self._mask(cache, pos_BW)
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
+
+    @property
+    def query_positions(self) -> Tensor:
+        return self._query_positions
 
     def spread(self, rows_NGD: Tensor) -> Tensor:
         _, group, head_dim = rows_NGD.shape
@@ -140,7 +152,7 @@ class Model:
     def forward(self, tokens_T: Tensor, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
         """Final hidden states [R, H] of all decode tokens, then of the wanted positions of each span."""
         w, rope = self.weights, self._rope(decode, spans)
-        wanted = self._wanted_rows(decode, spans)
+        wanted = wanted_rows(decode, spans)
         x = F.embedding(tokens_T, w.embed_VH)
         last = len(w.layers) - 1
         for i, layer in enumerate(w.layers):
@@ -241,17 +253,6 @@ class Model:
             attended = attended.view(c.kv_heads, c.group, size, c.head_dim).permute(2, 0, 1, 3)
             out_SA[block] = attended.reshape(size, -1)
 
-    def _wanted_rows(self, decode: DecodeBatch | None, spans: list[Span]) -> Tensor | None:
-        """Rows of the step whose hidden states are wanted; None for all of them."""
-        if not spans:
-            return None
-        rows = list(range(decode.tokens)) if decode is not None else []
-        at = len(rows)
-        for span in spans:
-            rows.extend(range(at + max(0, span.wanted - span.start), at + span.stop - span.start))
-            at += span.stop - span.start
-        return torch.tensor(rows, dtype=torch.int64)
-
     def _rope(self, decode: DecodeBatch | None, spans: list[Span]) -> Tensor:
         """The rotation of every row as a complex number, [N, 1, head_dim / 2]."""
         if self._rope_SC.shape[0] < self.cache.length:
@@ -268,3 +269,15 @@ class Model:
         inverse = 1.0 / (self._c.rope_theta**exponent)
         angles_SC = torch.arange(length, dtype=torch.float32)[:, None] * inverse
         return torch.polar(torch.ones_like(angles_SC), angles_SC)
+
+
+def wanted_rows(decode: DecodeBatch | None, spans: list[Span]) -> Tensor | None:
+    """Rows of the step whose hidden states are wanted; None for all of them."""
+    if not spans:
+        return None
+    rows = list(range(decode.tokens)) if decode is not None else []
+    at = len(rows)
+    for span in spans:
+        rows.extend(range(at + max(0, span.wanted - span.start), at + span.stop - span.start))
+        at += span.stop - span.start
+    return torch.tensor(rows, dtype=torch.int64)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from actfirst.engines.embedded.general import GeneralModel
 from actfirst.engines.embedded.model import DecodeBatch, DraftBatch, Model, Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache, block_keys
 from actfirst.engines.embedded.sampling import Sampler, gather_logprobs
@@ -33,7 +34,7 @@ class Runner:
 
     def __init__(
         self,
-        model: Model,
+        model: Model | GeneralModel,
         scheduler: Scheduler,
         prefix: PrefixCache | None,
         stopping: Stopping,

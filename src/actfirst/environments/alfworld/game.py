@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from actfirst.environments.alfworld.dialect import read_dialect
 from actfirst.environments.alfworld.problem import Fact, Goal, HeldInLight, Problem, parse_problem, read_goal
@@ -117,12 +118,12 @@ def read_game_file(path: Path) -> GameFile:
     try:
         data = read_object(path)
         domain, grammar, problem = (data[name] for name in ("pddl_domain", "grammar", "pddl_problem"))
-        walkthrough = list(data.get("walkthrough") or ())
+        walkthrough: tuple[Any, ...] = tuple(data.get("walkthrough") or ())
     except (ValueError, KeyError, TypeError) as error:
         raise EnvironmentFailure(f"cannot read the game {path}: {type(error).__name__}: {error}") from error
     if not all(isinstance(text, str) for text in (domain, grammar, problem, *walkthrough)):
         raise EnvironmentFailure(f"cannot read the game {path}: what should be a text in it is something else")
-    return GameFile(domain, grammar, problem, bool(data.get("solvable", True)), tuple(walkthrough))
+    return GameFile(domain, grammar, problem, bool(data.get("solvable", True)), walkthrough)
 
 
 def load_game(path: Path) -> Game:

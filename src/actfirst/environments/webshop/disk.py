@@ -9,7 +9,6 @@ comes from a user, who may have mistyped it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -43,6 +42,7 @@ from actfirst.environments.webshop.search.index import SearchIndex
 from actfirst.environments.webshop.shelf import Labels, Shelf, disk_shelf
 from actfirst.errors import EnvironmentFailure
 from actfirst.reading import Unreadable, parse_json, read_json, read_object
+from actfirst.runs.lock import RunLock
 
 FORMAT = 2
 """Counts changes after which an index has to be built again."""
@@ -72,7 +72,7 @@ def indexed_catalogue(
         try:
             check_place(folder, files)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with locked(folder):
+            with RunLock.wait_for(folder.with_name(f"{folder.name}.lock")):
                 if made_of(folder) != source:
                     _build(files, folder, limit, source, progress or lines_on_stderr())
         except PermissionError as error:
@@ -283,14 +283,6 @@ def replacing(folder: Path, source: Source) -> Iterator[Path]:
         os.rename(folder, partial / _REPLACED)  # removed after the move: a kill leaves no half of an index
     os.replace(partial, folder)
     shutil.rmtree(folder / _REPLACED, ignore_errors=True)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One process at a time builds an index; the lock goes with the process that holds it."""
-    with folder.with_name(f"{folder.name}.lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _check_replaceable(place: Path) -> None:

@@ -352,4 +352,5 @@ def _save(
 ) -> Figure:
     path = folder / f"{slug}.png"
     figure.savefig(path, dpi=160)
+    figure.savefig(path.with_suffix(".svg"))
     return Figure(slug, title, caption, path, tuple(sources), series)

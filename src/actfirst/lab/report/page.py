@@ -1,5 +1,5 @@
 """Writes the report: one self-contained HTML page, and beside it every table as CSV, all of them in one Markdown file,
-and every figure as PNG."""
+and every figure as PNG and SVG."""
 
 from __future__ import annotations
 

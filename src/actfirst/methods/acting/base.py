@@ -57,7 +57,8 @@ class EpisodeTools:
 class Move:
     """A chosen action and how it came about. `action` is empty where none could be parsed.
 
-    `rejected` says that an inverse-dynamics proposal was invalid before this action was found.
+    `rejected` says that an inverse-dynamics proposal was invalid before this action was found; `reference_next` is the
+    observation that the proposal was asked to reach.
     """
 
     action: str
@@ -65,6 +66,7 @@ class Move:
     requests: tuple[FastAction, ...] = ()
     response: Response | None = None
     rejected: bool = False
+    reference_next: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,19 @@ class _Guided(Actor):
         proposal = await self._tools.policy.act_fast(context, seed, step.observation.text, step.action)
         action = proposal.action or ""
         if self._tools.rules.valid(action, context.observation):
-            return Move(action, ActionSource.INVERSE_DYNAMICS, (proposal,))
+            return Move(
+                action, ActionSource.INVERSE_DYNAMICS, (proposal,), reference_next=step.observation.text
+            )
         self._guided = False
         move = await self._follower.act(context, derive_seed(seed, "after invalid proposal"))
         if isinstance(move, Ending):
             return Ending((proposal, *move.requests))
-        return replace(move, requests=(proposal, *move.requests), rejected=True)
+        return replace(
+            move,
+            requests=(proposal, *move.requests),
+            rejected=True,
+            reference_next=step.observation.text,
+        )
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:
         if move.rejected:

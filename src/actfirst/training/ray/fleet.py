@@ -130,6 +130,31 @@ class Fleet:
         )
         return logprobs
 
+    async def score_everywhere(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int]
+    ) -> dict[str, tuple[float, ...]]:
+        """As `score`, by each engine that is up. One that is lost meanwhile is replaced, and says nothing."""
+        prompt, tokens = tuple(prompt_ids), tuple(token_ids)
+
+        async def ask(slot: _Slot) -> tuple[float, ...] | None:
+            actor = slot.actor
+            try:
+                async with asyncio.timeout(self._request_seconds):
+                    answer, _ = await finished(actor.score.remote(prompt, tokens, slot.swaps))
+            except _GONE:
+                self._lose(slot, actor)
+                return None
+            logprobs: tuple[float, ...] = answer
+            return logprobs
+
+        there = [slot for slot in self._slots if slot.ready]
+        answers = await asyncio.gather(*map(ask, there))
+        return {
+            f"{self._name} {slot.number + 1} of {len(self._slots)}": answer
+            for slot, answer in zip(there, answers, strict=True)
+            if answer is not None
+        }
+
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Publish weights. Those of a learner elsewhere (`StoredWeights`) never pass through this process."""
         source = weights if isinstance(weights, StoredWeights) else StoredWeights.of(weights, version)

@@ -1,0 +1,58 @@
+"""`actfirst bench storing`: what storing for the viewer costs a run."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actfirst.cli.console import print_table, write_result
+from actfirst.cli.options import Overrides, ResultFile
+from actfirst.cli.progress import progress
+
+
+def storing(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
+    overrides: Overrides = None,
+    block: Annotated[int, typer.Option(min=1, help="Updates of each block.")] = 4,
+    json_file: ResultFile = None,
+) -> None:
+    """Measure what storing responses and episodes for the viewer costs: time and bytes.
+
+    One run, in which blocks of updates are stored and not stored in turn. Processor time is that of the thread that
+    stores, against that of all training; it also counts the lines of episodes, which every run writes.
+
+    \b
+    actfirst bench storing
+    actfirst bench storing pocket run.updates=24 --json storing.json
+    """
+    from actfirst.config.load import resolve
+    from actfirst.lab.storing import measure_storing
+
+    quiet = [
+        "evaluation.every=0",
+        "evaluation.at_start=false",
+        "evaluation.at_end=false",
+        "evaluation.teacher=false",
+    ]
+    config = resolve(recipe, [*quiet, *(overrides or [])])
+    with tempfile.TemporaryDirectory() as place, progress("updates") as told:
+        cost = asyncio.run(
+            measure_storing(config, Path(place) / "run", block, lambda done, of: told(done, of, ""))
+        )
+    print_table(
+        ["quantity", "value"],
+        [
+            ["share of training's processor time", f"{cost.share:.2f} %"],
+            ["stored responses", f"{cost.stored_responses}, {cost.bytes_per_response:,.0f} bytes each"],
+            ["processor time of one", f"{1e3 * cost.seconds_per_response:.2f} ms"],
+            ["episodes", f"{cost.episodes}, {cost.bytes_per_episode:,.0f} bytes each"],
+            ["processor time of one", f"{1e3 * cost.seconds_per_episode:.2f} ms"],
+            [f"{block} updates with storing", f"{cost.block_seconds_with:.2f} s (median of blocks)"],
+            [f"{block} updates without", f"{cost.block_seconds_without:.2f} s"],
+        ],
+    )
+    write_result(json_file, cost.to_json())

@@ -1,0 +1,1 @@
+"""Rules and prompts for any world: what adapters and new environments begin with."""

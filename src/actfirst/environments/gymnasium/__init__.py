@@ -1,0 +1,1 @@
+"""Environments of Gymnasium that are played by text."""

@@ -1,0 +1,42 @@
+"""Environments of Gymnasium as one of actfirst (the extra `gymnasium`).
+
+A task is a seed. Gymnasium knows no instruction, no admissible list but that of a discrete space, and no state: the
+section says the first, and rules compare texts.
+"""
+
+from __future__ import annotations
+
+from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.general.prompts import PROMPTS
+from actfirst.environments.general.rules import GeneralRules
+from actfirst.environments.gymnasium.section import GymnasiumSection
+from actfirst.errors import EnvironmentFailure
+
+
+def _open(section: GymnasiumSection) -> World:
+    from actfirst.environments.gymnasium.world import GymnasiumWorld
+
+    _require(section)
+    return GymnasiumWorld(section)
+
+
+def _require(section: GymnasiumSection) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("gymnasium") is None:
+        raise EnvironmentFailure("gymnasium is not installed: pip install 'actfirst[gymnasium]'")
+
+
+def _hosting(section: GymnasiumSection) -> Hosting:
+    return INLINE
+
+
+KIND = EnvironmentKind(
+    name="gymnasium",
+    section=GymnasiumSection,
+    open=_open,
+    rules=GeneralRules(),
+    prompts=PROMPTS,
+    hosting=_hosting,
+    require=_require,
+)
