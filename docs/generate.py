@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from actfirst.config.base import Section
@@ -31,34 +30,37 @@ def recipe_page() -> str:
         "shows the recipes that ship; `actfirst train RECIPE --dry-run` prints every key of one with its value.\n\n"
         "This page is made of the program's own schema (`config/sections.py`, and `section.py` of each environment)."
     )
-    return "\n\n".join([intro, *_sections(Config, "")]) + "\n"
+    return "\n\n".join([intro, *_sections(Config, "", None)]) + "\n"
 
 
-def _sections(section: type[Section], prefix: str) -> Iterator[str]:
+def _sections(section: type[Section], prefix: str, preset: Section | None) -> Iterator[str]:
+    """The tables of the sections inside a section; `preset` has the defaults where they are not the class's."""
     for name, field in section.model_fields.items():
         key = f"{prefix}{name}"
         if field.annotation is EnvironmentSection:
             for kind in built_in_kinds().values():
-                yield _table(kind.section, key, f'`[{key}]` with `name = "{kind.name}"`')
+                yield _table(kind.section, f'`[{key}]` with `name = "{kind.name}"`', None)
         elif (inner := _as_section(field.annotation)) is not None:
-            yield _table(inner, key, f"`[{key}]`")
-            yield from _sections(inner, f"{key}.")
+            values = getattr(preset, name) if preset else field.default
+            inside = values if isinstance(values, Section) else None
+            yield _table(inner, f"`[{key}]`", inside)
+            yield from _sections(inner, f"{key}.", inside)
         elif (item := _as_section((get_args(field.annotation) or (None,))[0])) is not None:
-            yield _table(item, key, f"An item of `{key}`")
+            yield _table(item, f"An item of `{key}`", None)
 
 
 def _as_section(annotation: object) -> type[Section] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, Section) else None
 
 
-def _table(section: type[Section], key: str, title: str) -> str:
+def _table(section: type[Section], title: str, preset: Section | None) -> str:
     rows = [
-        f"| `{name}` | {_cell(wanted(field))} | {_default(field)} | {_cell(field.description or '')} |"
+        f"| `{name}` | {_cell(wanted(field))} | {_default(getattr(preset, name) if preset else field.get_default())} "
+        f"| {_cell(meaning(section, name))} |"
         for name, field in section.model_fields.items()
         if _as_section(field.annotation) is None
     ]
-    words = " ".join((section.__doc__ or "").split())
-    head = f"## {title}\n\n{words}"
+    head = f"## {title}\n\n{' '.join((section.__doc__ or '').split())}"
     return (
         "\n".join([f"{head}\n\n| key | accepts | default | meaning |\n|---|---|---|---|", *rows])
         if rows
@@ -66,8 +68,14 @@ def _table(section: type[Section], key: str, title: str) -> str:
     )
 
 
-def _default(field: FieldInfo) -> str:
-    value = field.get_default(call_default_factory=True)
+def meaning(section: type[Section], name: str) -> str:
+    """What a key means, as its section says, or the one that this section is made of."""
+    origins = (origin for origin in section.__mro__ if issubclass(origin, Section))
+    found = (origin.model_fields[name].description for origin in origins if name in origin.model_fields)
+    return next((words for words in found if words), "")
+
+
+def _default(value: object) -> str:
     if value is PydanticUndefined:
         return "required"
     if isinstance(value, bool):

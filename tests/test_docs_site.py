@@ -104,7 +104,16 @@ class TestGeneratedPages:
         page = generate.recipe_page()
         rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
         assert {key.rpartition(".")[2] for key in known_keys()} <= rows
+        assert re.findall(r"^\| `(\w+)` \|.*\|  \|$", page, re.MULTILINE) == []  # each says what it means
         assert "| `updates` | a whole number above 0 | `250` | optimiser updates in all |" in page
+
+    def test_defaults_are_those_of_the_section_that_holds_them(self, generate: ModuleType) -> None:
+        rollout, evaluation = (
+            generate.recipe_page().partition(f"## `[{name}.generation]`")[2]
+            for name in ("rollout", "evaluation")
+        )
+        assert re.search(r"`temperature` .* \| `1.0` \|", rollout.partition("## ")[0])
+        assert re.search(r"`temperature` .* \| `0.4` \|", evaluation.partition("## ")[0])
 
     def test_every_command_is_explained(self, generate: ModuleType) -> None:
         page = generate.command_page()

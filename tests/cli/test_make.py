@@ -61,6 +61,12 @@ def test_on_a_fresh_machine_test_installs_the_tools_too(project: Path) -> None:
     assert commands[-1] == ".venv/bin/python -m pytest"
 
 
+def test_docs_are_built_by_their_own_tools_and_a_warning_is_an_error(project: Path) -> None:
+    commands = would_run(project, "docs")
+    assert ".venv/bin/python -m pip install --editable '.[docs]'" in step(commands, "[docs]")
+    assert step(commands, "mkdocs").endswith(".venv/bin/mkdocs build --quiet --strict")
+
+
 def test_an_active_environment_is_used(project: Path, tmp_path: Path) -> None:
     active = tmp_path / "active"
     pretend_installed(active)

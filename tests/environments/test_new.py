@@ -14,6 +14,8 @@ from actfirst.environments.general.package import write_package
 from actfirst.environments.general.prompts import PROMPTS, action_values
 from actfirst.errors import ConfigError
 from actfirst.policy.render import read_templates
+from actfirst.reading import read_toml
+from actfirst.references.sources import BEST
 from tests.cli.runner import run
 from tests.environments.contract import EnvironmentContract
 
@@ -40,6 +42,14 @@ def test_its_own_tests_pass(package: Path) -> None:
     environment = {"PYTHONPATH": ":".join([str(package), *sys.path])}
     done = subprocess.run(command, cwd=package, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_recipe_asks_for_references_that_it_can_make(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(package))
+    kind = importlib.import_module("brook.kind").KIND
+    assert read_toml(package / "recipe.toml")["references"]["source"] in (BEST, *kind.sources.ways)
 
 
 def test_no_name_is_left_open(package: Path) -> None:

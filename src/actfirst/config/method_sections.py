@@ -24,7 +24,7 @@ class TurnOpdSection(Section):
     probe_every: Positive = Field(10, description="updates between two probes at full depth")
     share: Fraction = Field(0.9, description="share of the utility of all turns that the depth has to hold")
     smoothing: Fraction = Field(0.5, description="weight of the newest probe in the smoothed depth")
-    least_depth: Positive = 5
+    least_depth: Positive = Field(5, description="turns that rollouts are allowed at least")
     epsilon: Annotated[float, Field(gt=0.0)] = Field(
         0.05, description="added to the deviation of a turn's KL, in nats per token"
     )
@@ -38,7 +38,9 @@ class GroupRewardSection(Section):
         "success",
         description="what an episode earns: all of reward_scale at success, or the share of its score",
     )
-    reward_scale: Annotated[float, Field(gt=0.0)] = 10.0
+    reward_scale: Annotated[float, Field(gt=0.0)] = Field(
+        10.0, description="reward of a success, or of a full score"
+    )
     invalid_penalty: Share = Field(0.1, description="taken from the reward of a turn with an invalid action")
     invalid: Literal["unparsed", "unparsed-or-no-thought", "inadmissible"] = Field(
         "unparsed",
@@ -46,7 +48,9 @@ class GroupRewardSection(Section):
     )
     discount: Fraction = Field(0.95, description="of later rewards in the return of a step")
     step_weight: Share = Field(0.0, description="of the step advantage, over equal observations of a group")
-    normalisation: Literal["mean_std_norm", "mean_norm"] = "mean_std_norm"
+    normalisation: Literal["mean_std_norm", "mean_norm"] = Field(
+        "mean_std_norm", description="of advantages: less the mean, divided by the deviation or not"
+    )
     over: Literal["steps", "trajectories"] = Field(
         "trajectories", description="what mean and deviation of episode rewards run over"
     )

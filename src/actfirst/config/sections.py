@@ -71,7 +71,10 @@ class ModelsSection(Section):
 class Generation(Section):
     """Limits and sampling of full responses and fast actions (paper, "Thinking Budget")."""
 
-    prompt_limit: Positive = 10240
+    prompt_limit: Positive = Field(
+        10240,
+        description="tokens of a prompt at most; the oldest turns are left out of the history until it fits",
+    )
     first_stage: Positive = Field(384, description="tokens of the first request of a full response")
     response_limit: Positive = Field(
         512, description="tokens of a full response in all, inserted ones included"
@@ -83,8 +86,10 @@ class Generation(Section):
         description="how a fast action is kept from reasoning; closed: its prompt ends as the model's chat template "
         "ends without thinking; prefill: and with <action>; none: as full responses do",
     )
-    temperature: Annotated[float, Field(ge=0.0)] = 1.0
-    top_p: Fraction = 1.0
+    temperature: Annotated[float, Field(ge=0.0)] = Field(
+        1.0, description="of sampling; 0 takes the most likely token"
+    )
+    top_p: Fraction = Field(1.0, description="share of probability that is sampled from; 1 disables it")
     top_k: NonNegative = Field(0, description="0 disables it")
     drafts: bool = Field(
         True, description="verify fast actions from drafts: fewer steps, same distribution (not in the paper)"
@@ -106,7 +111,7 @@ SampleOrder: TypeAlias = Literal["position", "completion"]
 class RolloutSection(Section):
     """How experience is collected."""
 
-    tasks_per_batch: Positive = 16
+    tasks_per_batch: Positive = Field(16, description="tasks that are played together")
     method: str = Field("actfirst", description="a row of `actfirst methods`")
     group_size: Positive = Field(
         1, description="rollouts of each task in a batch, for methods that compare their rewards"
@@ -157,20 +162,28 @@ class LearnerSection(Section):
         0.0, description="of the KL to models.teacher at sampled tokens (low-variance estimator)"
     )
     entropy_weight: Share = Field(0.0, description="of the policy's entropy, as a bonus")
-    max_version_lag: NonNegative = 1
-    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-6
+    max_version_lag: NonNegative = Field(
+        1, description="how many versions older than the weights a sample may be; older ones are discarded"
+    )
+    learning_rate: Annotated[float, Field(gt=0.0)] = Field(1e-6, description="of AdamW")
     schedule: Literal["constant", "linear", "cosine"] = Field(
         "constant", description="how the rate goes from learning_rate to 0 (the paper: constant)"
     )
     warmup_updates: NonNegative = Field(0, description="updates in which the rate rises to learning_rate")
     schedule_updates: NonNegative = Field(0, description="updates until the rate is 0; 0: run.updates")
-    betas: tuple[Beta, Beta] = (0.9, 0.999)
-    weight_decay: Annotated[float, Field(ge=0.0)] = 0.01
-    grad_clip: Annotated[float, Field(gt=0.0)] = 1.0
-    clip: Annotated[float, Field(gt=0.0)] = 0.2
-    dual_clip: Annotated[float, Field(gt=1.0)] = 3.0
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="of AdamW")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="of AdamW")
+    grad_clip: Annotated[float, Field(gt=0.0)] = Field(1.0, description="norm to which gradients are clipped")
+    clip: Annotated[float, Field(gt=0.0)] = Field(
+        0.2, description="the probability ratio counts from 1 - clip to 1 + clip"
+    )
+    dual_clip: Annotated[float, Field(gt=1.0)] = Field(
+        3.0, description="bound of the ratio where the advantage is negative"
+    )
     token_budget: Positive = Field(16384, description="tokens per micro-batch; has no effect on the result")
-    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    precision: Literal["float32", "bfloat16"] = Field(
+        "bfloat16", description="of the forward and backward pass"
+    )
     threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
     activation_checkpointing: bool = Field(
         False, description="compute activations again instead of keeping them; has no effect on the result"
@@ -231,10 +244,10 @@ Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
 class EngineSection(Section):
     """The student's inference engine."""
 
-    kind: Literal["embedded", "vllm"] = "embedded"
+    kind: Literal["embedded", "vllm"] = Field("embedded", description="our own, or vLLM")
     max_concurrency: Positive = Field(256, description="cap on concurrent requests, fast and full together")
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
-    prefix_caching: bool = True
+    prefix_caching: bool = Field(True, description="prompts with the same beginning share its computation")
     prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
     priority: bool = Field(
         True,
@@ -256,8 +269,8 @@ class EngineSection(Section):
         description="each request has a seed, so that runs can be repeated; false lets vLLM use its faster sampler "
         "(the embedded engine always uses seeds: they cost nothing there)",
     )
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    threads: NonNegative = 0
+    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
+    threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
     weight_check_every: NonNegative = Field(
         1,
         description="after each so-many-th update, every engine's log-probs of a few tokens are compared with the "
@@ -282,10 +295,10 @@ class TeacherSection(Section):
         "embedded", description="two that a run opens itself, and servers that it only asks"
     )
     max_concurrency: Positive = Field(256, description="cap on concurrent requests")
-    max_prefill_tokens: Positive = 4096
-    prefix_caching: bool = True
-    dtype: Literal["float32", "bfloat16"] = "bfloat16"
-    threads: NonNegative = 0
+    max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
+    prefix_caching: bool = Field(True, description="prompts with the same beginning share its computation")
+    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
+    threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
     vllm: VllmSection = VllmSection()
     server: ServerSection = ServerSection()
 
@@ -303,12 +316,16 @@ class TeacherSection(Section):
 class EvaluationSection(Section):
     """Think-then-act without references (paper, Table "Evaluation hyperparameters")."""
 
-    splits: tuple[str, ...] = ()
+    splits: tuple[str, ...] = Field(
+        (), description="splits that are evaluated; a run that evaluates itself must name them"
+    )
     tasks_per_split: NonNegative = Field(0, description="0 evaluates every task of the split")
     start_tasks: NonNegative = Field(
         0, description="tasks per split of the evaluation before the first update; 0: as many as of all others"
     )
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (42, 43, 44)
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = Field(
+        (42, 43, 44), description="each task is played once with each seed"
+    )
     batch_tasks: Positive = Field(64, description="tasks in play at once")
     runners: NonNegative = Field(
         0, description="tasks in play per engine at most; 0: only batch_tasks limits them"
@@ -322,8 +339,8 @@ class EvaluationSection(Section):
         0.0, description="share of each GPU's memory that vLLM takes in such a command; 0: the engine's own"
     )
     every: NonNegative = Field(0, description="updates between evaluations during training; 0: none")
-    at_start: bool = False
-    at_end: bool = False
+    at_start: bool = Field(False, description="evaluate the student before the first update")
+    at_end: bool = Field(False, description="evaluate the student after the last update")
     teacher: bool = Field(False, description="also evaluate the teacher, once")
     generation: Generation = Generation(
         prompt_limit=20480, first_stage=1920, response_limit=2048, continuation=128, temperature=0.4
@@ -333,7 +350,7 @@ class EvaluationSection(Section):
 class RuntimeSection(Section):
     """Where the parts of a run live: all in this process, or as actors of a Ray cluster."""
 
-    kind: Literal["local", "ray"] = "local"
+    kind: Literal["local", "ray"] = Field("local", description="this process, or a Ray cluster")
     address: str = Field("", description='a running cluster ("auto", or host:port); empty starts one here')
     rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
     teacher_replicas: Positive = Field(1, description="teacher engines")
@@ -380,7 +397,9 @@ class CheckpointSection(Section):
 class TrackingSection(Section):
     """Where metrics go beside the run folder."""
 
-    sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(
+        (), description="metric services beside the run folder; each is an extra of the same name"
+    )
     project: str = Field("actfirst", description="project of the run in W&B and trackio")
     name: str = Field("", description="name of the run there; empty: that of its folder")
     rollouts: NonNegative = Field(

@@ -53,9 +53,9 @@ class SftSection(Section):
     data: tuple[SftDataSection, ...] = Field((), description="where demonstrations come from")
     steps: Positive = Field(250, description="optimiser steps in all")
     batch_size: Positive = Field(64, description="examples per step")
-    learning_rate: Annotated[float, Field(gt=0.0)] = 1e-5
+    learning_rate: Annotated[float, Field(gt=0.0)] = Field(1e-5, description="the highest, after warmup")
     warmup: NonNegative = Field(10, description="steps in which the learning rate rises")
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant"] = Field("cosine", description="of the learning rate after warmup")
     final_rate: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.1, description="what is left of the learning rate at the end of a cosine"
     )

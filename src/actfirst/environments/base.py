@@ -82,7 +82,7 @@ PromptOrder = Literal["paper", "growing"]
 class EnvironmentSection(Section):
     """The `environment` table of a recipe. Each kind of environment has a subclass of its own."""
 
-    name: str
+    name: str = Field(description="which environment")
     prompts: PromptOrder = Field(
         "paper",
         description="the paper's prompts; growing: the same in an order in which each turn extends the last",

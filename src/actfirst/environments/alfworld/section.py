@@ -18,4 +18,4 @@ class AlfworldSection(EnvironmentSection):
     engine: Literal["native", "textworld"] = Field(
         "native", description="ours, or the real one (the extra `textworld`): same games, same text"
     )
-    turn_limit: Positive = 30
+    turn_limit: Positive = Field(30, description="turns of an episode at most")

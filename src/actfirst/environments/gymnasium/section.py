@@ -23,4 +23,4 @@ class GymnasiumSection(EnvironmentSection):
     success_reward: float = Field(1.0, description="an episode whose rewards sum up to this has succeeded")
     train_tasks: Positive = Field(200, description="tasks of the train split: seeds of a reset")
     eval_tasks: Positive = Field(50, description="tasks of the test split")
-    turn_limit: Positive = 30
+    turn_limit: Positive = Field(30, description="turns of an episode at most")

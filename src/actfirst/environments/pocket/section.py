@@ -19,7 +19,7 @@ class PocketSection(EnvironmentSection):
     objects: tuple[Positive, Positive] = Field((6, 10), description="size dial: objects per house")
     train_tasks: Positive = Field(2000, description="tasks of the train split")
     eval_tasks: Positive = Field(200, description="tasks of each of the seen and unseen splits")
-    turn_limit: Positive = 30
+    turn_limit: Positive = Field(30, description="turns of an episode at most")
 
     @model_validator(mode="after")
     def _ranges_rise(self) -> Self:

@@ -20,4 +20,4 @@ class ScienceworldSection(EnvironmentSection):
     gate: Gate = Field(
         "none", description="'valid list' refuses every action that the simulator does not list as valid"
     )
-    turn_limit: Positive = 30
+    turn_limit: Positive = Field(30, description="turns of an episode at most")

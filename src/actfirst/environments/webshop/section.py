@@ -35,7 +35,7 @@ class WebshopSection(EnvironmentSection):
     )
     train: tuple[NonNegative, Positive] = Field((0, 4096), description="goal ids of the train split")
     eval: tuple[NonNegative, Positive] = Field((4096, 4196), description="goal ids of the eval split")
-    turn_limit: Positive = 15
+    turn_limit: Positive = Field(15, description="turns of an episode at most")
 
     @model_validator(mode="after")
     def _ids_are_apart(self) -> Self:
