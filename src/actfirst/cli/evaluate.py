@@ -87,7 +87,7 @@ def evaluate(
 
 def _result(name: str, config: Config, act: Strategy) -> Evaluation:
     """A stored evaluation, or one that is made now."""
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
     from actfirst.runs.evaluations import StoredEvaluation
     from actfirst.runs.record import parse, read_object
     from actfirst.training.playing import evaluate_model
@@ -95,7 +95,7 @@ def _result(name: str, config: Config, act: Strategy) -> Evaluation:
     if name.endswith(".json"):
         return parse(read_object(Path(name)), StoredEvaluation, name).result
     say_faults(name)
-    folder = find_model(name, "CHECKPOINT")
+    folder = resolve_model(name, "CHECKPOINT")
     with progress("episodes") as told:
         return asyncio.run(evaluate_model(config, folder, lambda done, of: told(done, of, ""), act))
 

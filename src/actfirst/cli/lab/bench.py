@@ -68,7 +68,7 @@ def rollout(
     from actfirst.lab.rollout.experiment import measure, simulate
     from actfirst.lab.rollout.settings import SCALES, engine_of
     from actfirst.lab.rollout.simulated import LatencyModel
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
     sized = SCALES[scale]
     settings = replace(
@@ -91,7 +91,7 @@ def rollout(
         else:
             config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
             student = model or config.models.student
-            measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
+            measure(config, recipe, resolve_model(student, "--model"), student, settings, path, told)
     _show_rollout(path)
     print_note(f"result: {path}")
 
@@ -121,7 +121,7 @@ def quality(
     from actfirst.config.recipe_files import short_name
     from actfirst.errors import ConfigError
     from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
-    from actfirst.models.folder import find_model, recipe_of
+    from actfirst.models.folder import recipe_of, resolve_model
 
     settings = [text for text in checkpoints if "=" in text]
     names = [text for text in checkpoints if "=" not in text]
@@ -129,7 +129,7 @@ def quality(
         raise ConfigError("name at least one checkpoint, as in `actfirst bench quality pocket:student`")
     used = recipe or str(recipe_of(names[0]) or "pocket")
     path = out or RESULTS / f"quality-{short_name(used)}.json"
-    frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
+    frozen = [FrozenCheckpoint(name, resolve_model(name, "CHECKPOINT")) for name in names]
     config, load = resolve(used, settings), Workload(tasks, seed, tuple(act or Strategy))
     with progress("trajectories") as told:
         measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))

@@ -51,12 +51,12 @@ def measure(
     actfirst pocket measure runs/my-run
     """
     from actfirst.lab.pocket_models.measure import Scope, first_try_records, measure_model, success_records
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
     scope = Scope(tasks, tuple(range(42, 42 + seeds)), references=tasks // 2 or 1)
     measured = {}
     for name in model or ["pocket:student", "pocket:teacher"]:
         print_note(f"measuring {name}")
-        measured[name] = measure_model(find_model(name, "model"), scope, threads)
+        measured[name] = measure_model(resolve_model(name, "model"), scope, threads)
     print_records(success_records(measured))
     print_records(first_try_records(measured))

@@ -24,7 +24,7 @@ from actfirst.environments.registry import open_world
 from actfirst.errors import ConfigError
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model, publish
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.reading import parse_json
 from actfirst.runs.files import write_json
 from actfirst.runs.run_folder import CONFIG, SUMMARY
@@ -63,7 +63,7 @@ def build_models(
             begins = json.dumps(str(model))
             settings = (games, f"models.student={begins}", f"models.teacher={begins}", *plan.settings)
             fine_tune(resolve(recipe, settings), run, resume=(run / CONFIG).is_file(), watcher=watch())
-        model = find_model(str(run), name)
+        model = resolve_model(str(run), name)
         publish(model, out / name)
         result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)

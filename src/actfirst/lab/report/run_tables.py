@@ -56,15 +56,19 @@ def alignment_table(setting: Setting, place: int) -> Table | None:
     for group in setting.groups:
         rates = AlignmentCounts.sum(run.alignment for run in group.runs).rates()
         if rates:
-            rows.append((Words(group.label), *(number(rates[name], 2, group.paths) for name in RATES)))
+            covered = [run.covered for run in group.runs if run.covered is not None]
+            tasks = number(statistics.fmean(covered), 1, group.paths) if covered else Words(NOTHING)
+            cells = (number(rates[name], 2, group.paths) for name in RATES)
+            rows.append((Words(group.label), *cells, tasks))
     if not rows:
         return None
     return Table(
         slug=f"alignment-{place}",
         title=f"Cumulative reference alignment, {setting.label}",
         note="Counts over all rollout batches. First action and full trajectory are per guided rollout; coverage is of "
-        "all executed turns, fallback included.",
-        heads=("Method", "First action (%)", "Full trajectory (%)", "Turn coverage (%)"),
+        "all executed turns, fallback included. Tasks: those with a reference in the end, where rollouts are the "
+        "references.",
+        heads=("Method", "First action (%)", "Full trajectory (%)", "Turn coverage (%)", "Tasks (%)"),
         rows=tuple(rows),
     )
 
