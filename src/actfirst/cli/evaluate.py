@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.options import Seeds
 from actfirst.cli.progress import progress
 from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
@@ -40,7 +41,7 @@ def evaluate(
     ] = None,
     splits: Annotated[str | None, typer.Option(help="Comma-separated, as in seen,unseen.")] = None,
     tasks: Annotated[int | None, typer.Option(min=0, help="Tasks per split; 0 for all.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")] = None,
+    seeds: Seeds = None,
     act: Annotated[
         Strategy, typer.Option(help="direct and guided are for measurements only.")
     ] = Strategy.THINK,

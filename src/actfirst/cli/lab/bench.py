@@ -44,7 +44,9 @@ def rollout(
     ] = False,
     contexts: Annotated[int, typer.Option(min=0, help="Number of contexts; 0: the scale's.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="Paired repeats; 0: the scale's.")] = 0,
-    full: Annotated[str, typer.Option(help="Response lengths, as in 128. Default: the scale's.")] = "",
+    full: Annotated[
+        str, typer.Option("--lengths", help="Response lengths, as in 128. Default: the scale's.")
+    ] = "",
     caps: Annotated[str, typer.Option(help="Caps, as in 16,256. Default: the scale's.")] = "",
     horizons: Annotated[str, typer.Option(help="Numbers of turns, as in 30. Default: the scale's.")] = "",
     out: Out = None,
@@ -77,7 +79,7 @@ def rollout(
         optimised=optimised,
         contexts=contexts or sized.contexts,
         repeats=repeats or sized.repeats,
-        full=read_counts(full, "--full") if full else sized.full,
+        full=read_counts(full, "--lengths") if full else sized.full,
         caps=read_counts(caps, "--caps") if caps else sized.caps,
         horizons=read_counts(horizons, "--horizons") if horizons else sized.horizons,
     )

@@ -81,7 +81,9 @@ def prompts(
     recipe: Recipe = "pocket",
     model: Model = None,
     tasks: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 16,
-    turns: Annotated[str, typer.Option(help="Turns of an episode; several to see growth.")] = "15,30",
+    turns: Annotated[
+        str, typer.Option("--horizons", help="Turns of an episode; several to see growth.")
+    ] = "15,30",
     response: Annotated[int, typer.Option(min=1, help="Tokens of a response in an update.")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Counted rounds of updates.")] = 5,
     json_file: ResultFile = None,
@@ -90,14 +92,14 @@ def prompts(
 
     \b
     actfirst bench prompts
-    actfirst bench prompts --turns 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
+    actfirst bench prompts --horizons 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
     """
     from actfirst.config.load import resolve
     from actfirst.lab.speed.prompts import measure_prefill, measure_updates, to_json
     from actfirst.lab.stored import header
     from actfirst.models.folder import resolve_model
 
-    config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--turns")
+    config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--horizons")
     student = resolve_model(model or config.models.student, "--model" if model else "models.student")
     with progress("episodes") as told:
         prefill = measure_prefill(config, student, tasks, lengths, told)
