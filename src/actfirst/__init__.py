@@ -79,10 +79,10 @@ def evaluate_model(model: str | Path, config: Config) -> Evaluation:
     """
     import asyncio
 
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
     from actfirst.training import playing
 
-    folder = find_model(str(model), "model")
+    folder = resolve_model(str(model), "model")
     return _beside_a_loop(lambda: asyncio.run(playing.evaluate_model(config, folder, lambda done, of: None)))
 
 

@@ -44,7 +44,7 @@ def test_methods_and_settings_are_told_apart() -> None:
 
 def test_table_files_and_picture(made: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(
-        capsys, "compare", "vanilla", "actfirst", "run.updates=12", "--seeds", "2", "--json", "result.json"
+        capsys, "compare", "vanilla", "actfirst", "run.updates=12", "--runs", "2", "--json", "result.json"
     )
     assert shown.code == 0
     assert made == [
@@ -95,5 +95,5 @@ def test_recipes_of_different_runs_go_to_different_folders(capsys: pytest.Captur
         recipe = Path("runs") / name / "config.toml"
         recipe.parent.mkdir(parents=True)
         recipe.write_text('extends = "pocket"\n')
-        assert run(capsys, "compare", "vanilla", "--seeds", "1", "--recipe", str(recipe)).code == 0
+        assert run(capsys, "compare", "vanilla", "--runs", "1", "--recipe", str(recipe)).code == 0
         assert Path(f"runs/compare-{name}/compare.md").is_file()

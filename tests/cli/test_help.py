@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from actfirst.cli.main import app
 from tests.cli.runner import run
 
 HEAVY = {"torch", "transformers", "numpy", "matplotlib", "tokenizers", "safetensors", "psutil", "jinja2", "ray"}
 
 LOADED = """
 import sys
+from typing import Any
 from actfirst.cli.main import main
 try:
     main(sys.argv[1:])
@@ -77,3 +81,21 @@ def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str])
     shown = run(capsys, "trian")
     assert shown.code == 2
     assert "train" in shown.err
+
+
+def test_an_option_means_the_same_in_all_commands() -> None:
+    """What is a count in one command is no list, folder or flag in another."""
+    kinds: dict[str, dict[str, list[str]]] = {}
+
+    def walk(command: Any, name: str) -> None:
+        for part, inner in getattr(command, "commands", {}).items():
+            walk(inner, f"{name} {part}".strip())
+        once = [option for option in command.params if name and not option.multiple]
+        for spelled, option in ((text, one) for one in once for text in one.opts):
+            kind = option.type_descriptor.annotation
+            kinds.setdefault(spelled, {}).setdefault(getattr(kind, "__name__", str(kind)), []).append(name)
+
+    walk(get_command(app), "")
+    assert len(kinds) > 50
+    options = {spelled: found for spelled, found in kinds.items() if spelled.startswith("--")}
+    assert {spelled: found for spelled, found in options.items() if len(found) > 1} == {}

@@ -170,7 +170,7 @@ class TestLab:
             "learner.threads=1",
             "--methods",
             chosen,
-            "--seeds",
+            "--runs",
             "5",
             "--updates",
             "7",
@@ -185,7 +185,7 @@ class TestLab:
     def test_failures_are_told_after_the_report(
         self, plans: list[LabPlan], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        shown = run(capsys, "lab", "--seeds", "9")
+        shown = run(capsys, "lab", "--runs", "9")
         assert shown.code == 1
         assert "Vanilla OPD, seed 43: no memory left" in shown.err
         assert Path("runs/lab-pocket/report/index.html").is_file()

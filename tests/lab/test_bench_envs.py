@@ -65,7 +65,7 @@ def contestant(world: type[CorridorWorld]) -> Contestant:
 
 def played(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """The lines that the command writes, by the environment's name."""
-    call = ("bench", "envs", *arguments, "--workers", "1", "--seconds", "0.1", "--json", str(out))
+    call = ("bench", "envs", *arguments, "--worker-counts", "1", "--seconds", "0.1", "--json", str(out))
     shown = run(capsys, *call)
     assert shown.code == 0, shown.err
     lines: dict[str, list[dict[str, Any]]] = {}
@@ -134,7 +134,9 @@ def no_textworld(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestTheCommand:
     def test_it_shows_a_table_and_writes_json(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "envs.json"
-        shown = run(capsys, "bench", "envs", "pocket", "--workers", "1", "--seconds", "0.1", "--json", str(out))
+        shown = run(
+            capsys, "bench", "envs", "pocket", "--worker-counts", "1", "--seconds", "0.1", "--json", str(out)
+        )
         assert shown.code == 0
         assert "not compared" in shown.err
         assert "each plays" in shown.out
@@ -148,7 +150,7 @@ class TestTheCommand:
     ) -> None:
         monkeypatch.setattr("actfirst.environments.scienceworld.java.find_spec", lambda name: None)
         out = tmp_path / "out.json"
-        shown = run(capsys, "bench", "envs", "--workers", "1", "--seconds", "0.1", "--json", str(out))
+        shown = run(capsys, "bench", "envs", "--worker-counts", "1", "--seconds", "0.1", "--json", str(out))
         names = [line["name"] for line in json.loads(out.read_text())["throughput"]]
         assert names == ["pocket", "pocket", "webshop-sample", "webshop-sample"]
         assert "scienceworld is not measured" in shown.err
@@ -159,7 +161,7 @@ class TestTheCommand:
     ) -> None:
         world = PocketWorld(train=1)
         world.write(world.tasks("train")[0], tmp_path / "games" / "one")
-        lines = played(capsys, tmp_path / "out.json", "pocket", "--games", str(tmp_path / "games"))
+        lines = played(capsys, tmp_path / "out.json", "pocket", "--folder", str(tmp_path / "games"))
         assert [line["workers"] for line in lines["ALFWorld, native"]] == [0, 1]
 
     @pytest.mark.slow
@@ -183,6 +185,6 @@ class TestTheCommand:
 
 def test_worker_counts_must_be_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("1;2", "0,1", ""):
-        shown = run(capsys, "bench", "envs", "--workers", wrong)
+        shown = run(capsys, "bench", "envs", "--worker-counts", wrong)
         assert shown.code == 2
         assert "as in 1,2,4" in shown.err

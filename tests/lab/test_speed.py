@@ -15,7 +15,7 @@ from actfirst.lab.speed import options, prompts, scale, update
 from actfirst.lab.speed.models import Size, write_checkpoint
 from actfirst.lab.speed.update_child import sequences
 from actfirst.lab.spread import Spread, ratios
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 
 
 def test_ratios_are_taken_round_by_round() -> None:
@@ -50,7 +50,7 @@ class TestPrompts:
 
     def test_growing_prompts_prefill_what_is_new_and_the_papers_prefill_the_history(self) -> None:
         config = resolve("pocket")
-        student = find_model(config.models.student, "models.student")
+        student = resolve_model(config.models.student, "models.student")
         rows = prompts.measure_prefill(config, student, 2, [6, 12], lambda done, of, what: None)
         paper, growing = ({row.turns: row for row in rows if row.order == order} for order in prompts.ORDERS)
         for row in rows:
@@ -64,7 +64,7 @@ class TestPrompts:
 
     def test_an_update_over_episodes_computes_fewer_tokens_if_what_begins_alike_is_together(self) -> None:
         config = resolve("pocket", ["learner.batch_size=16", "learner.token_budget=1024"])
-        student = find_model(config.models.student, "models.student")
+        student = resolve_model(config.models.student, "models.student")
         found = prompts.measure_updates(config, student, 4, 8, 4, 1, lambda done, of, what: None)
         by_kind = {(one.order, one.responses): one for one in found}
         growing = by_kind["growing", "all"]

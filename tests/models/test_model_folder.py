@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.config.load import resolve
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.models.folder import find_model, recipe_of, resolve_model
+from actfirst.models.folder import recipe_of, resolve_model
 from actfirst.runs.manifest import seal
+from actfirst.training.preflight import pin_models
 
 
 def run_folder(path: Path, *steps: int) -> Path:
@@ -26,25 +28,37 @@ def run_folder(path: Path, *steps: int) -> Path:
 
 def test_a_run_means_its_newest_complete_checkpoint_and_its_own_recipe(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", 3, 12)
-    assert find_model(str(run), "--model") == run / "checkpoints" / "step-000012" / "model"
+    assert resolve_model(str(run), "--model") == run / "checkpoints" / "step-000012" / "model"
     assert recipe_of(str(run)) == run / "config.toml"
+
+
+def test_a_checkpoint_of_a_run_means_its_model(tmp_path: Path) -> None:
+    older = run_folder(tmp_path / "run", 3, 12) / "checkpoints" / "step-000003"
+    assert resolve_model(str(older), "models.student") == older / "model"
+
+
+def test_a_new_run_writes_down_which_checkpoint_of_a_run_it_begins_with(tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", 3, 12)
+    config = pin_models(resolve("pocket", [f"models.student={run}"]))
+    assert config.models.student == str(run / "checkpoints" / "step-000012" / "model")
+    assert config.models.teacher == "pocket:teacher"
 
 
 def test_a_run_without_a_complete_checkpoint_says_so(tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run")
     with pytest.raises(CheckpointError, match="no complete checkpoint yet"):
-        find_model(str(run), "--model")
+        resolve_model(str(run), "--model")
 
 
 def test_a_checkpoint_folder_is_itself(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert find_model(str(tmp_path), "--model") == tmp_path
+    assert resolve_model(str(tmp_path), "--model") == tmp_path
     assert recipe_of(str(tmp_path)) is None
 
 
 def test_a_folder_that_is_neither_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--model"):
-        find_model(str(tmp_path), "--model")
+        resolve_model(str(tmp_path), "--model")
 
 
 def damaged(run: Path) -> Path:
@@ -60,7 +74,7 @@ def test_corrupt_weights_are_refused_by_whoever_opens_them(tmp_path: Path) -> No
     model = damaged(run)
     for name in (run, model):
         with pytest.raises(CheckpointError, match=r"step-000012 is corrupt: model/config\.json .*sha256"):
-            find_model(str(name), "--model")
+            resolve_model(str(name), "--model")
     with pytest.raises(CheckpointError, match="corrupt"):
         resolve_model(str(model), "models.teacher")
 

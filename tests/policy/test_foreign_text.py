@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.foreign_text import MARK, ControlTokens
 from actfirst.policy.history import fit
 from actfirst.policy.render import TemplateSet
@@ -86,7 +86,7 @@ def test_our_own_tokens_beside_marked_ones_are_still_read() -> None:
 @pytest.mark.parametrize("tag", ["<think>", "</think>", "<action>", "</action>"])
 def test_added_tokens_that_spell_words_are_no_control_tokens(tag: str) -> None:
     """The pocket models' tokenizer has whole phrases of observations as tokens; prompts keep them."""
-    of = AutoTokenizer.from_pretrained(str(find_model("pocket:student", "models.student")))
+    of = AutoTokenizer.from_pretrained(str(resolve_model("pocket:student", "models.student")))
     made = PromptEncoder(of)
     phrase = of.convert_tokens_to_ids("You arrive at")
     assert made.mark("You arrive at table 1.") == "You arrive at table 1."

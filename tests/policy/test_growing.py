@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from actfirst.environments.registry import built_in_kinds
 from actfirst.errors import ConfigError
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.chat_template import Ending
 from actfirst.policy.history import Prompt, fit
 from actfirst.policy.render import pair_text, read_templates, render, render_inverse_dynamics
@@ -36,7 +36,7 @@ fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
 @cache
 def encoder(family: str) -> PromptEncoder:
     if family == "pocket":
-        return open_encoder(Path(find_model("pocket:student", "models.student")))
+        return open_encoder(Path(resolve_model("pocket:student", "models.student")))
     return PromptEncoder(tokenizer(family))
 
 

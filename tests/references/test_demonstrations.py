@@ -85,6 +85,42 @@ def test_a_chat_without_marks_answers_with_bare_actions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments", "action"),
+    [
+        ("act", '{"action": "go east"}', "go east"),
+        ("run", {"command": " go east "}, "go east"),
+        ("search", '{"query": "red shoes"}', "search[red shoes]"),
+        ("look_around", "{}", "look around"),
+        ("move", '{"what": "mug", "where": "desk"}', None),
+        ("act", "{broken", None),
+    ],
+)
+def test_openai_tool_calls_are_actions(
+    name: str, arguments: object, action: str | None, tmp_path: Path
+) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "Your task is to: put a mug in desk."}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "You see nothing."},
+        {"role": "assistant", "content": None, "function_call": {"name": "stop", "arguments": ""}},
+        {"role": "assistant", "content": "I am done."},
+    ]
+    (found,) = read_demonstrations(write(tmp_path / "chat.json", json.dumps([{"messages": messages}])))
+    assert found.actions == ((action, "stop") if action else ("stop",))
+    assert found.texts[0] == "Your task is to: put a mug in desk."
+
+
+@pytest.mark.parametrize("broken", [1, 2, 4])
+def test_an_error_names_the_true_line(broken: int, tmp_path: Path) -> None:
+    """Blank lines count; the first line may be the one that is damaged."""
+    lines = [json.dumps(RECORD), json.dumps(RECORD), "", json.dumps(RECORD)]
+    lines[broken - 1] = lines[broken - 1][:-5]
+    with pytest.raises(ReferenceStoreError, match=rf"demos, line {broken} is neither"):
+        list(read_demonstrations(write(tmp_path / "demos", "\n".join(lines))))
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("milk, eggs", "neither JSON nor JSON lines"),
@@ -121,6 +157,27 @@ def test_a_path_of_another_machine_is_matched_by_its_tail(tmp_path: Path) -> Non
     assert offered(source, TASKS[3]) == [("b",)]
     assert offered(source, TASKS[1]) == []
     assert next(source.candidates(PICK, "")).source == "import:demos.jsonl"
+
+
+def test_what_is_dropped_is_counted_and_named(tmp_path: Path) -> None:
+    used = imported(
+        tmp_path,
+        RECORD,
+        {"actions": [], "task_id": "pick-Mug/trial_1"},
+        {"instruction": "Heat a mug", "actions": ["heat"]},
+        {"score": 3},
+        {"actions": ["look"]},
+        {"game_file": "elsewhere/game.tw-pddl", "actions": ["look"]},
+        {"actions": ["look"]},
+    ).used
+    assert (used.named, used.by_text) == (1, 1)
+    assert used.dropped == {
+        "no actions": ["line 2"],
+        "no known shape": ["line 4"],
+        "does not say its task": ["line 5", "line 7"],
+        "no task of this world is named": ["line 6 (elsewhere/game.tw-pddl)"],
+    }
+    assert "2 dropped, does not say its task: line 5, line 7" in used.text()
 
 
 def test_a_tail_that_two_tasks_share_names_neither(tmp_path: Path) -> None:

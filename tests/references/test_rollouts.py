@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.environments.registry import kind_of
-from actfirst.records import ActionSource, Episode, Observation, Task, Turn, Verdict
+from actfirst.errors import EnvironmentFailure
+from actfirst.methods.acting import Acting, Actor, EpisodeTools, Guided, Move, WithoutReference
+from actfirst.methods.table import Method, ResponseTiming, register_method
+from actfirst.records import ActionSource, Episode, Observation, Task, Turn, TurnContext, Verdict
+from actfirst.references.live import LiveReferences
 from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.stage import open_references, open_stage
 from actfirst.runs.run import open_run
 from actfirst.training.open import train
 from tests.support.tiny_run import tiny_config
-from tests.support.toy_world import CorridorReferences, CorridorWorld
+from tests.support.toy_world import CorridorEnvironment, CorridorReferences, CorridorWorld
 
 WORLD = CorridorWorld()
 TASK = next(task for task in WORLD.tasks("train") if task.kind == "rooms3")
@@ -76,6 +83,83 @@ def test_coverage_is_the_share_of_tasks_with_a_reference() -> None:
     references = RolloutReferences(WORLD)
     references.learn([episode(STRAIGHT)])
     assert references.coverage(WORLD.tasks("train")) == 1 / 40
+
+
+def test_a_checkpoint_keeps_the_solutions_and_only_those() -> None:
+    references = RolloutReferences(WORLD)
+    references.learn([episode(DETOUR), episode(("go east",), task=WORLD.tasks("train")[0])])
+    assert references.found == {TASK.id: DETOUR}
+    other = RolloutReferences(WORLD)
+    other.learn([episode(STRAIGHT)])
+    other.restore(references.found)
+    assert other.coverage(WORLD.tasks("train")) == 1 / 40
+    assert other.get(TASK) == references.get(TASK)
+
+
+def test_a_world_that_fails_meanwhile_costs_the_reference_and_not_the_run() -> None:
+    class Broken(CorridorWorld):
+        def open(self) -> CorridorEnvironment:
+            raise EnvironmentFailure("gone")
+
+    references = RolloutReferences(Broken())
+    references.learn([episode(STRAIGHT)])
+    assert references.get(TASK) is None
+    assert references.found == {}
+
+
+def test_a_task_without_reference_is_played_as_the_recipe_says(tmp_path: Path) -> None:
+    """replay-100 alone would end a rollout that has no reference before its first turn."""
+    wanted = ("references.source=rollouts", "references.otherwise=think", "rollout.method=replay-100")
+    train(tiny_config(tmp_path, *wanted, "run.updates=1"), tmp_path / "run")
+    run = open_run(tmp_path / "run")
+    assert {turn.source for line in run.episodes() for turn in line.turns} == {ActionSource.THINK}
+    assert run.batches[0].covered == 0.0
+
+
+@dataclass(frozen=True)
+class Demonstrating(Acting):
+    """Plays what solves the task, by the first observation."""
+
+    solutions: Mapping[str, tuple[str, ...]]
+
+    def begin(self, tools: EpisodeTools) -> Actor:
+        return _Demonstrator(self.solutions)
+
+
+class _Demonstrator(Actor):
+    def __init__(self, solutions: Mapping[str, tuple[str, ...]]) -> None:
+        self._solutions = solutions
+        self._solution: Iterator[str] = iter(())
+
+    async def act(self, context: TurnContext, seed: int) -> Move:
+        if context.turn == 1:
+            self._solution = iter(self._solutions[context.instruction + context.observation.text])
+        return Move(next(self._solution), ActionSource.NEXT_ACTION)
+
+
+def test_a_resumed_run_is_guided_by_what_was_found_before(tmp_path: Path) -> None:
+    def config(updates: int) -> Config:
+        few = ("environment.train_tasks=4", "environment.turn_limit=20", "learner.batch_size=4")
+        method = ("rollout.method=demonstrated", "references.source=rollouts", "checkpoint.every=1")
+        return tiny_config(tmp_path, *few, *method, f"run.updates={updates}")
+
+    register_method("demonstrated", Method("", Guided(), ResponseTiming.DEFERRED))
+    stage = open_stage(config(1).environment)
+    live, environment, solutions = LiveReferences(stage.kind, stage.world, "best"), stage.world.open(), {}
+    for task in stage.world.tasks("train"):
+        instruction, first = environment.reset(task)
+        reference = live.get(task)
+        assert reference is not None
+        solutions[instruction + first.text] = tuple(step.action for step in reference.steps)
+    acting = WithoutReference(Guided(), Demonstrating(solutions))
+    register_method("demonstrated", Method("", acting, ResponseTiming.DEFERRED))
+    train(config(1), tmp_path / "run")
+    before = open_run(tmp_path / "run").batches
+    assert [(line.succeeded, line.covered) for line in before[:1]] == [(4, 100.0)]
+    train(config(4), tmp_path / "run", resume=True)
+    after = open_run(tmp_path / "run").batches[len(before) :]
+    assert after
+    assert {(line.alignment.guided, line.covered) for line in after} == {(4, 100.0)}
 
 
 def test_a_recipe_asks_for_them(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from actfirst.terminal.panel import render
 from actfirst.terminal.progress import RunProgress
 from actfirst.terminal.tokens import TokenCounts, TokenMeter
 from tests.support.run_folders import NO_ALIGNMENT, write_run
@@ -133,3 +135,15 @@ class TestTokens:
     def test_a_late_count_of_fast_tokens_never_shows_as_a_negative_rate(self) -> None:
         before, after = TokenCounts(0, 100, 0, 0, 0), TokenCounts(150, 50, 0, 0, 0)
         assert after.per_second(before, 1.0).full == 0.0
+
+
+def test_the_panel_shows_which_share_of_the_tasks_has_a_reference() -> None:
+    """With `references.source = "rollouts"`, also before any rollout is guided."""
+    progress = RunProgress()
+    progress.batch(batch_line(0, alignment=NO_ALIGNMENT).model_copy(update={"covered": 12.5}))
+    assert progress.covered == 12.5
+    console = Console(width=100)
+    with console.capture() as shown:
+        console.print(render(progress, 100))
+    assert "of tasks 12.5 %" in shown.get()
+    assert "no reference guidance" not in shown.get()

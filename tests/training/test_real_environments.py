@@ -21,7 +21,7 @@ from actfirst.environments.registry import kind_of, open_world
 from actfirst.learning.checkpoint import save
 from actfirst.learning.sft import Example, as_samples
 from actfirst.learning.update import Learner
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.history import fit
 from actfirst.policy.parsing import ACTION, END_ACTION
 from actfirst.policy.render import read_templates
@@ -86,7 +86,7 @@ def trains(recipe: str, folder: Path, *overrides: str) -> None:
 
 def teach(world: World, task: Task, reference: Reference, config: Config, folder: Path) -> None:
     """The shipped student after a lesson in the first action of a reference, as a model folder."""
-    shipped = find_model("pocket:student", "models.student")
+    shipped = resolve_model("pocket:student", "models.student")
     tokenizer = AutoTokenizer.from_pretrained(shipped)
     encoder, environment = PromptEncoder(tokenizer), world.open()
     instruction, seen = environment.reset(task)

@@ -12,7 +12,7 @@ from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.environments.registry import kind_of, open_world
 from actfirst.errors import ConfigError, DataError
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.history import fit
 from actfirst.policy.render import read_templates
 from actfirst.policy.tokens import PromptEncoder, open_encoder
@@ -29,7 +29,7 @@ SOURCES = kind_of(resolve("pocket").environment).sources
 
 @pytest.fixture(scope="module")
 def encoder() -> PromptEncoder:
-    return open_encoder(find_model("pocket:student", "models.student"))
+    return open_encoder(resolve_model("pocket:student", "models.student"))
 
 
 def solution(number: int = 0) -> list[str]:

@@ -47,6 +47,31 @@ def new(
     print_note(f"written to {target}; its README says how to go on")
 
 
+@app.command("templates")
+def templates(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")],
+    folder: Annotated[Path, typer.Argument(help="Where the templates go; it must not exist yet.")],
+) -> None:
+    """Copy the prompt templates of a recipe's environment, to change them and name them in environment.templates.
+
+    \b
+    actfirst envs templates pocket prompts
+    actfirst train pocket environment.templates=prompts
+    """
+    import shutil
+    from importlib.resources import as_file
+
+    from actfirst.config.load import resolve
+    from actfirst.environments.registry import kind_of
+    from actfirst.errors import ConfigError
+
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; choose another folder")
+    with as_file(kind_of(resolve(recipe).environment).prompts.folder) as source:
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    print_note(f"written to {folder}; change them and set environment.templates={folder}")
+
+
 @app.command("verify")
 def verify(
     environment: Annotated[str, typer.Argument(help="An environment that two engines can play.")],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from actfirst.cli.console import check_result_file, print_note, write_result
+from actfirst.cli.options import Seeds
 from actfirst.cli.progress import progress
 from actfirst.cli.verify import say_faults
 from actfirst.methods.strategies import Strategy
@@ -40,7 +41,7 @@ def evaluate(
     ] = None,
     splits: Annotated[str | None, typer.Option(help="Comma-separated, as in seen,unseen.")] = None,
     tasks: Annotated[int | None, typer.Option(min=0, help="Tasks per split; 0 for all.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")] = None,
+    seeds: Seeds = None,
     act: Annotated[
         Strategy, typer.Option(help="direct and guided are for measurements only.")
     ] = Strategy.THINK,
@@ -87,7 +88,7 @@ def evaluate(
 
 def _result(name: str, config: Config, act: Strategy) -> Evaluation:
     """A stored evaluation, or one that is made now."""
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
     from actfirst.runs.evaluations import StoredEvaluation
     from actfirst.runs.record import parse, read_object
     from actfirst.training.playing import evaluate_model
@@ -95,7 +96,7 @@ def _result(name: str, config: Config, act: Strategy) -> Evaluation:
     if name.endswith(".json"):
         return parse(read_object(Path(name)), StoredEvaluation, name).result
     say_faults(name)
-    folder = find_model(name, "CHECKPOINT")
+    folder = resolve_model(name, "CHECKPOINT")
     with progress("episodes") as told:
         return asyncio.run(evaluate_model(config, folder, lambda done, of: told(done, of, ""), act))
 

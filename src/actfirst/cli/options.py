@@ -16,7 +16,10 @@ Recipe = Annotated[str, typer.Option("--recipe", help="A recipe's name or a .tom
 Model = Annotated[
     str | None, typer.Option(help="A checkpoint folder or a run folder. Default: the recipe's student.")
 ]
-Seeds = Annotated[int, typer.Option(min=1, help="Training seeds per method.")]
+Runs = Annotated[
+    int, typer.Option("--runs", min=1, help="Runs of each method, with the training seeds from run.seed on.")
+]
+Seeds = Annotated[str | None, typer.Option(help="Comma-separated evaluation seeds, as in 42,43,44.")]
 Repeats = Annotated[int, typer.Option(min=1, help="Timed repeats of each point.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads of torch.")]
 Python = Annotated[

@@ -55,13 +55,13 @@ async def _watch(
     console: Console, config: Config, stage: Stage, task: Task, model: str, seed: int, act: Strategy
 ) -> None:
     from actfirst.engines.open import open_engine
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
     from actfirst.policy.tokens import open_encoder
     from actfirst.rollout.play import EpisodeKey
     from actfirst.terminal.narrate import Narrated, show_end
 
     say_faults(model)
-    acting, folder = act.acting, find_model(model, "--model")
+    acting, folder = act.acting, resolve_model(model, "--model")
     engine = open_engine(config.engine, folder)
     try:
         policy = stage.policy(engine, open_encoder(folder), config.evaluation.generation)

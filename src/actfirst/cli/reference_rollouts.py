@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def play_teacher(config: Config, model: str, count: int, tasks: Sequence[Task], out: Path) -> Import:
     """Let a model play every task; its rollouts are candidates, in a file beside the store."""
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
     from actfirst.references.sources import Import
     from actfirst.runs.preparation import cost_file, read
     from actfirst.training.teacher_rollouts import TeacherRollouts
 
-    folder = find_model(model, "--teacher")
+    folder = resolve_model(model, "--teacher")
     name = _model_name(model, folder)
     path = out.with_name(f"{out.name}.rollouts-{name}.jsonl")
 

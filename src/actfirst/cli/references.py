@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from actfirst.environments.base import World
     from actfirst.environments.solving import Care
     from actfirst.records import Task
+    from actfirst.references.sources import Imported
     from actfirst.references.store import Attempt
 
 app = typer.Typer(help="Build, verify and show offline reference trajectories.", no_args_is_help=True)
@@ -112,6 +113,7 @@ def build(
     )
     building = Effort.now()
     candidates = 0
+    told_of: list[Imported] = []
     with progress("tasks") as told:
         covered = 0
 
@@ -121,7 +123,10 @@ def build(
             candidates += attempt.candidates if attempt is not None else 0
             told(done, of, f"{covered} new references")
 
-        build_store(kind, opener, plan, tasks, out, config.environment.model_dump(mode="json"), tell)
+        configuration = config.environment.model_dump(mode="json")
+        build_store(kind, opener, plan, tasks, out, configuration, tell, told_of.append)
+    for imported in told_of:
+        print_note(imported.text())
     result = coverage(ReferenceStore.read(out))
     print_coverage(out, result)
     effort = Effort.now().since(started)
@@ -131,7 +136,8 @@ def build(
         environment=config.environment.name, stage="references", seconds=seconds, candidates=candidates
     )
     add_cost(out, cost)
-    write_result(json_file, {**asdict(result), **asdict(effort)})
+    imported_files = [imported.to_json() for imported in told_of]
+    write_result(json_file, {**asdict(result), **asdict(effort), "imports": imported_files})
 
 
 @app.command("verify")

@@ -18,7 +18,7 @@ from actfirst.config.base import Section
 from actfirst.config.checks import combination_mistakes, method_constants, method_mistakes
 from actfirst.config.config import Config
 from actfirst.config.mistakes import NOT_GIVEN, Mistake, config_error, from_validation
-from actfirst.config.recipe_files import Layer, read_layers
+from actfirst.config.recipe_files import Layer, anchored, read_layers
 from actfirst.config.schema import KIND
 from actfirst.reading import Unreadable, parse_toml
 
@@ -81,7 +81,7 @@ def parse_overrides(overrides: Sequence[str]) -> tuple[Layer, list[Mistake]]:
                 inner = table[part] = {}
             table = cast("Tables", inner)
         table[parts[-1]] = value
-    return Layer(COMMAND_LINE, values), mistakes
+    return Layer(COMMAND_LINE, anchored(values, Path())), mistakes
 
 
 def parse_value(text: str) -> object:

@@ -69,9 +69,18 @@ def read_layers(recipe: str | Path) -> list[Layer]:
         seen.append(source)
         values = _parse(source, text)
         parent = values.pop("extends", None)
-        layers.append(Layer(source, values))
+        layers.append(Layer(source, anchored(values, folder)))
         wanted = _parent(parent, source, folder)
     return layers[::-1]
+
+
+def anchored(values: dict[str, object], folder: Path) -> dict[str, object]:
+    """The same tables; a folder of templates that is a relative path starts from `folder`, wherever it is read."""
+    environment = values.get("environment")
+    if isinstance(environment, dict) and (name := environment.get("templates")) and isinstance(name, str):
+        place = os.path.abspath(folder / Path(name).expanduser())
+        return {**values, "environment": {**environment, "templates": place}}
+    return values
 
 
 def _packaged() -> dict[str, Traversable]:

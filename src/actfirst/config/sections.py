@@ -144,6 +144,11 @@ class ReferencesSection(Section):
         "expert is the one that has to search, as a policy must; rollouts takes the shortest solutions that training "
         "itself finds (and those in path, from the beginning)",
     )
+    otherwise: Literal["method", "next_action", "think"] = Field(
+        "method",
+        description="how a task without a reference is played: as the method goes on where a reference ends, by "
+        "next-action prediction, or by think-then-act",
+    )
 
 
 class LearnerSection(Section):

@@ -87,6 +87,11 @@ class EnvironmentSection(Section):
         "paper",
         description="the paper's prompts; growing: the same in an order in which each turn extends the last",
     )
+    templates: str = Field(
+        "",
+        description="a folder of prompt templates in place of the environment's own; a relative path starts from the "
+        "recipe's file",
+    )
 
 
 class OptionsSection(EnvironmentSection):

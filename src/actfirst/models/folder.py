@@ -12,7 +12,7 @@ from actfirst.errors import CheckpointError, ConfigError
 from actfirst.models.adapters import base_of, is_adapter, merged
 from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.reading import Unreadable, read_object
-from actfirst.runs.manifest import verify_model
+from actfirst.runs.manifest import MANIFEST, MODEL, step_of, verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -21,8 +21,8 @@ _SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package, and
-    `owner/name@revision` comes from the hub."""
+    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package,
+    `owner/name@revision` comes from the hub, and of a run, or a checkpoint of one, it is the model that was trained."""
     folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
     if is_adapter(folder):
         return merged(folder, resolve_model(base_of(folder), f"{key}, the base of {name}"))
@@ -40,6 +40,7 @@ def check_model(name: str, key: str) -> Path | None:
 
 def local_model(name: str, key: str) -> Path:
     """As `resolve_model`, of this machine alone. The model of a run's checkpoint is compared with its manifest."""
+    name = trained_model(name, key)
     family, _, model = name.partition(":")
     if family in _SHIPPED and model:
         path = Path(str(files("actfirst.models") / family / model))
@@ -54,15 +55,18 @@ def local_model(name: str, key: str) -> Path:
     return verify_model(path)
 
 
-def find_model(name: str, key: str) -> Path:
-    """The Hugging Face folder behind `name`; a run folder means its newest complete checkpoint."""
+def trained_model(name: str, key: str) -> str:
+    """The model folder inside a run folder (of its newest complete checkpoint) or inside a checkpoint of a run; any
+    other name as it is."""
+    if step_of(folder := Path(name).expanduser()) is not None and (folder / MANIFEST).is_file():
+        return str(folder / MODEL)
     recipe = recipe_of(name)
     if recipe is None:
-        return resolve_model(name, key)
+        return name
     checkpoints = open_run(recipe.parent).checkpoints()
     if not checkpoints:
         raise CheckpointError(f"{key} = {name!r}: that run has no complete checkpoint yet; train it further")
-    return checkpoints[-1].model
+    return str(checkpoints[-1].model)
 
 
 def fingerprint(place: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 
 NEW = "new:"
 _COPIED = (".json", ".jinja", ".txt", ".model")
@@ -14,8 +14,8 @@ _COPIED = (".json", ".jinja", ".txt", ".model")
 def start_model(name: str, key: str, folder: Path, seed: int) -> Path:
     """The folder behind `name`. `new:MODEL` makes one with random weights in `folder`, once."""
     if not name.startswith(NEW):
-        return find_model(name, key)
-    source = find_model(name.removeprefix(NEW), key)
+        return resolve_model(name, key)
+    source = resolve_model(name.removeprefix(NEW), key)
     if not (folder / "model.safetensors").is_file():
         _make(source, folder, seed)
     return folder

@@ -192,7 +192,7 @@ def shape_of(model: str) -> tuple[str, ModelShape] | None:
     """A short name and the shape of what `models.student` or `models.teacher` says; None if it is not known."""
     try:
         folder = cached(model) if is_hub_id(model) else local_model(model, "models")
-    except ConfigError:
+    except (ConfigError, CheckpointError):
         folder = None
     if folder is None:
         model = model.partition("@")[0]

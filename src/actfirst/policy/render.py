@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from actfirst.config.base import Section
 from actfirst.environments.base import PromptForms, PromptOrder
@@ -40,6 +41,7 @@ _GENERAL = (
     "current_observation",
 )
 _CUT = 8
+_GROWING_END = "\n[Observation {current_step}: '{current_observation}'"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
@@ -166,47 +168,81 @@ def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -
     }
 
 
-def read_templates(forms: PromptForms, order: PromptOrder = "paper") -> TemplateSet:
-    """The templates of an environment's prompts in one of the two orders."""
+def read_templates(forms: PromptForms, order: PromptOrder = "paper", folder: str = "") -> TemplateSet:
+    """The templates of an environment's prompts in one of the two orders, or those of a folder in their place. Each is
+    checked: ConfigError names the file and the placeholder that is wrong."""
+    if folder:
+        forms = replace(forms, folder=_own_folder(folder))
     lists = _list_forms(forms.folder / "forms.toml")
+    shared = {*_GENERAL, *forms.action_values(Observation("", ()))}
     if order == "growing":
-        growing = _growing(forms.folder / "growing")
+        growing = _growing(forms.folder / "growing", shared)
         return TemplateSet(growing, growing, lists, forms, cut=_CUT)
 
-    actions = forms.action_values(Observation("", ()))
+    def read(mode: Mode, suffix: str, history: set[str]) -> Template:
+        reference = _shown(mode)
+        known = (shared | history | reference) - ({_HISTORY} - history)
+        return _read(forms.folder / f"{mode.value}{suffix}.txt", known, history | reference)
 
-    def read(mode: Mode, suffix: str) -> Template:
-        file = forms.folder / f"{mode.value}{suffix}.txt"
-        try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file}: this template of the prompts cannot be read: {error}") from error
-        template = Template(tuple(_PLACEHOLDER.split(text)))
-        known = {*_GENERAL, *actions, *((_REFERENCE,) if mode is Mode.INVERSE_DYNAMICS else ())}
-        known -= {_HISTORY} if suffix else set()
-        if unknown := [name for name in template.placeholders if name not in known]:
-            names = ", ".join(sorted(known))
-            raise ConfigError(
-                f"{file}: there is no placeholder {{{unknown[0]}}} in this template; known are {names}"
-            )
-        needed = {_HISTORY} if not suffix else set()
-        needed |= {_REFERENCE} if mode is Mode.INVERSE_DYNAMICS else set()
-        if missing := sorted(needed - {*template.placeholders}):
-            raise ConfigError(f"{file}: the template lacks {{{missing[0]}}}; put it where its text belongs")
-        return template
-
-    with_history = {mode: read(mode, "") for mode in Mode}
-    return TemplateSet(with_history, {mode: read(mode, "_no_history") for mode in Mode}, lists, forms)
+    with_history = {mode: read(mode, "", {_HISTORY}) for mode in Mode}
+    without = {mode: read(mode, "_no_history", set()) for mode in Mode}
+    return TemplateSet(with_history, without, lists, forms)
 
 
-def _growing(folder: Traversable) -> dict[Mode, Template]:
+def _own_folder(name: str) -> Path:
+    folder = Path(name).expanduser()
     if not folder.is_dir():
         raise ConfigError(
-            f'environment.prompts = "growing": this environment has no such prompts ({folder} is missing); '
+            f"environment.templates = {name!r}: there is no such folder; `actfirst envs templates` writes one to begin "
+            "with"
+        )
+    return folder
+
+
+def _shown(mode: Mode) -> set[str]:
+    """The placeholder that inverse dynamics alone has, and needs."""
+    return {_REFERENCE} if mode is Mode.INVERSE_DYNAMICS else set()
+
+
+def _growing(folder: Traversable, shared: set[str]) -> dict[Mode, Template]:
+    if not folder.is_dir():
+        raise ConfigError(
+            f'environment.prompts = "growing": there are no such prompts ({folder} is missing); '
             'set environment.prompts = "paper", or write them (docs/environments.md)'
         )
-    turn, *texts = ((folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("turn", *Mode))
-    return {mode: _parse(f"{turn}\n\n{text}") for mode, text in zip(Mode, texts, strict=True)}
+    turn = _read(folder / "turn.txt", shared, {_HISTORY})
+    before = turn.placeholders[: turn.placeholders.index(_HISTORY)]
+    if changing := [name for name in before if name != "task_description"]:
+        raise ConfigError(
+            f"{folder / 'turn.txt'}: {{{changing[0]}}} changes from turn to turn, so a prompt would not extend the one "
+            f"before; put it after {{{_HISTORY}}}"
+        )
+    if f"{{{_HISTORY}}}{_GROWING_END}" not in turn.text:
+        raise ConfigError(
+            f"{folder / 'turn.txt'}: the current observation must follow {{{_HISTORY}}} as a pair that has no action "
+            f"yet, or a prompt would not extend the one before; write {_GROWING_END.strip()!r} on the next line"
+        )
+    alone = shared - {_HISTORY}
+    modes = {mode: _read(folder / f"{mode.value}.txt", alone | _shown(mode), _shown(mode)) for mode in Mode}
+    return {mode: _parse(f"{turn.text}\n\n{template.text}") for mode, template in modes.items()}
+
+
+def _read(file: Traversable, known: set[str], needed: set[str]) -> Template:
+    """A template that has the placeholders it needs, once, and none that is not known."""
+    try:
+        template = _parse(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: this template of the prompts cannot be read: {error}") from error
+    for name in template.placeholders:
+        if name not in known:
+            names = ", ".join(sorted(known))
+            raise ConfigError(f"{file}: there is no placeholder {{{name}}} in this template; known are {names}")
+    for name in sorted(needed):
+        if name not in template.placeholders:
+            raise ConfigError(f"{file}: the template lacks {{{name}}}; put it where its text belongs")
+        if template.placeholders.count(name) > 1:
+            raise ConfigError(f"{file}: {{{name}}} stands there more than once; keep one")
+    return template
 
 
 def _parse(text: str) -> Template:

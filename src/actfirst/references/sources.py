@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +28,7 @@ BEST = "best"
 
 _FILE_NAME = re.compile(r"\.(?:tw-pddl|pddl|json|z8|txt)$")
 _PASSAGE = re.compile(r"\n|\[SEP\]")
+_SHOWN = 5  # places of dropped records in a line for a person
 _MOST_PARTS = 16  # of a path that are compared, from its end
 _LABEL = re.compile(r"^(?:(?:your |the )?(?:task|instruction|goal)(?: is)?(?: to)?\s*:\s*)+")
 
@@ -64,6 +65,33 @@ class OwnSource:
             yield Candidate(tuple(actions), self.key)
 
 
+@dataclass
+class Imported:
+    """What became of the records of a file: those that name a task, those that only tell its instruction (it is
+    compared when the task is tried), and the places of what was dropped, by reason."""
+
+    path: Path
+    named: int = 0
+    by_text: int = 0
+    dropped: dict[str, list[str]] = field(default_factory=dict)
+
+    def drop(self, reason: str, where: str) -> None:
+        self.dropped.setdefault(reason, []).append(where)
+
+    def text(self) -> str:
+        """One line for a person."""
+        parts = [
+            f"{self.path}: {self.named} demonstrations of named tasks, {self.by_text} by their instruction"
+        ]
+        for reason, places in self.dropped.items():
+            shown = ", ".join(places[:_SHOWN]) + (", ..." if len(places) > _SHOWN else "")
+            parts.append(f"{len(places)} dropped, {reason}: {shown}")
+        return "; ".join(parts)
+
+    def to_json(self) -> dict[str, object]:
+        return {**asdict(self), "path": str(self.path)}
+
+
 class ImportedSource:
     """The demonstrations of one file, by task. `label` is what references made from them say of their source.
 
@@ -80,9 +108,10 @@ class ImportedSource:
         self._label = label or f"import:{path.name}"
         self._by_task: dict[str, list[tuple[str, ...]]] = defaultdict(list)
         self._by_text: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+        self.used = Imported(path)
         tails = unique_tails(tasks)
         digest = hashlib.sha256()
-        for demonstration in read_demonstrations(path):
+        for demonstration in read_demonstrations(path, self.used.drop):
             digest.update(repr(demonstration).encode())
             self._file(demonstration, tails)
         self.key = f"{self._label}@{digest.hexdigest()[:8]}"
@@ -95,12 +124,21 @@ class ImportedSource:
         named = next((found for name in demonstration.names if (found := match_task(name, tails))), None)
         if named is not None:
             self._by_task[named].append(demonstration.actions)
+            self.used.named += 1
             return
         passages = {
             self._plain(piece) for text in demonstration.texts for piece in _PASSAGE.split(text) if piece
         }
         for passage in passages - {""}:
             self._by_text[passage].append(demonstration.actions)
+        if passages - {""}:
+            self.used.by_text += 1
+        else:
+            names = ", ".join(demonstration.names)
+            self.used.drop(
+                "no task of this world is named" if names else "does not say its task",
+                f"{demonstration.where} ({names})" if names else demonstration.where,
+            )
 
     def _plain(self, text: str) -> str:
         return self._comparable(_LABEL.sub("", collapse(fold(text)))).rstrip(". ")

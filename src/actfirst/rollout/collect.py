@@ -18,7 +18,6 @@ from actfirst.methods.acting import Probe, ThinkThenAct, TrainingPoint
 from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode, Task, Turn, TurnSample
-from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import EpisodeKey, Player
 from actfirst.rollout.responses import AdmittedResponses, AllResponses, InlineResponses, Responses, Scorer
@@ -45,7 +44,8 @@ class BatchStats:
 class RolloutBatch:
     """A completed rollout batch: stats.full_responses = len(samples) + sum(discarded).
 
-    `depth` is how many turns its rollouts were allowed; `probe` what is known of useful depths after it.
+    `depth` is how many turns its rollouts were allowed; `probe` what is known of useful depths after it. `covered` is
+    the share of the training tasks that have a reference after it, where rollouts are the references.
     """
 
     index: int
@@ -55,6 +55,7 @@ class RolloutBatch:
     stats: BatchStats
     depth: int
     probe: Probe | None = None
+    covered: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,6 @@ class Collector:
         except BaseException:
             await responses.cancel()
             raise
-        if isinstance(self.player.references, RolloutReferences):
-            self.player.references.learn(episodes)
         samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
         if self.shuffled:
             order = random.Random(derive_seed(self.seed, "samples", index))

@@ -49,7 +49,7 @@ def open_stage(section: EnvironmentSection, settings: PoolSection | None = None)
     """The world of a section and its pool (by default, what suits it). No environment is opened yet."""
     kind, world = kind_of(section), open_world(section)
     pool = open_pool(section, settings or PoolSection(), world)
-    return Stage(kind, world, pool, read_templates(kind.prompts, section.prompts), section)
+    return Stage(kind, world, pool, read_templates(kind.prompts, section.prompts, section.templates), section)
 
 
 def open_references(stage: Stage, settings: ReferencesSection) -> References:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from actfirst.methods.acting import Probe, TrainingPoint
 from actfirst.records import Episode, TurnSample
+from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.task_order import TaskOrder
 from actfirst.rollout.together import cancelled
@@ -41,6 +42,10 @@ class RolloutStream:
         self._ahead = None
         self.delivered += 1
         self.probe = batch.probe
+        references = self.collector.player.references
+        if isinstance(references, RolloutReferences):  # of delivered batches only, as a checkpoint counts them
+            references.learn(batch.episodes)
+            batch = replace(batch, covered=references.coverage(self.order.tasks))
         seen = float(batch.stats.contexts)
         self.expected_contexts = 0.5 * (self.expected_contexts + seen) if self.expected_contexts else seen
         if self.overlap and (left := self.outlook(batch.samples)) is not None:

@@ -88,7 +88,8 @@ class _Typed(Record):
 
 class BatchLine(_Typed):
     """One delivered rollout batch. `depth` is how many turns its rollouts were allowed, `scoring_seconds` how long the
-    teacher computed while it was collected."""
+    teacher computed while it was collected, `covered` the percentage of training tasks that have a reference after it
+    (with `references.source = "rollouts"`)."""
 
     type: Literal["batch"] = "batch"
     batch: int
@@ -100,6 +101,7 @@ class BatchLine(_Typed):
     retried: int = 0
     depth: int = 0
     alignment: AlignmentCounts
+    covered: float | None = None
     seconds: float = 0.0
     transitions: int
     contexts: int = 0
@@ -246,7 +248,8 @@ class SftSummary(Summary):
 
 
 class TrainerState(Record):
-    """What a checkpoint keeps of a run beside weights, optimiser and buffered samples."""
+    """What a checkpoint keeps of a run beside weights, optimiser and buffered samples. `references` are the actions
+    that solved a task, where rollouts are the references."""
 
     delivered: int
     expected_contexts: float
@@ -257,6 +260,7 @@ class TrainerState(Record):
     elapsed: float
     process_seconds: float = 0.0
     evaluations: tuple[EvaluationPoint, ...]
+    references: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     @property
     def training_seconds(self) -> float:

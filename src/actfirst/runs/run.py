@@ -139,6 +139,11 @@ class Run:
         """Over all delivered rollout batches."""
         return AlignmentCounts.sum(line.alignment for line in self.batches)
 
+    @property
+    def covered(self) -> float | None:
+        """Percent of the training tasks with a reference in the end, where rollouts are the references."""
+        return self.batches[-1].covered if self.batches else None
+
     def episodes(self) -> Iterator[EpisodeLine]:
         """The rollouts, in the order in which batches were delivered. Read anew each time: there may be many."""
         for number, data in enumerate(self.raw_episodes(), start=1):

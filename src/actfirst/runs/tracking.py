@@ -55,6 +55,8 @@ def batch_values(line: BatchLine) -> dict[str, float]:
         "rollout/scoring_seconds": line.scoring_seconds,
         **{f"alignment/{name}": rate for name, rate in rates.items()},
     }
+    if line.covered is not None:
+        figures["alignment/tasks_with_reference"] = line.covered
     if line.episodes:
         figures["rollout/success"] = 100.0 * line.succeeded / line.episodes
         figures["rollout/turns"] = line.transitions / line.episodes

@@ -121,14 +121,18 @@ def _rollouts(progress: RunProgress, length: int) -> Text:
 
 
 def _alignment(progress: RunProgress) -> Text:
-    rates = progress.alignment()
-    if not rates:
+    rates, covered = progress.alignment(), progress.covered
+    if not rates and covered is None:
         return Text("no reference guidance" if progress.batches else UNKNOWN, "dim")
-    return _named(
-        ("first action", percent(rates["first_action"])),
-        ("full trajectory", percent(rates["full_trajectory"])),
-        ("turns", percent(rates["turn_coverage"])),
+    names = (
+        ("first action", "first_action"),
+        ("full trajectory", "full_trajectory"),
+        ("turns", "turn_coverage"),
     )
+    parts = [(name, percent(rates[key])) for name, key in names if rates]
+    if covered is not None:
+        parts.append(("of tasks", percent(covered)))
+    return _named(*parts)
 
 
 def _learning(progress: RunProgress, length: int) -> Text:

@@ -76,6 +76,8 @@ def progress_line(progress: RunProgress) -> str:
             percent(aligned[key], 0) for key in ("first_action", "full_trajectory", "turn_coverage")
         )
         parts.append(f"aligned first {first} full {full} turns {turns}")
+    if progress.covered is not None:
+        parts.append(f"tasks with a reference {percent(progress.covered, 0)}")
     parts += [f"reverse KL {figure(line.reverse_kl)}", f"loss {figure(line.loss)}"]
     if rates is not None:
         parts.append(f"tokens/s fast {rate(rates.fast)} full {rate(rates.full)} scored {rate(rates.scored)}")

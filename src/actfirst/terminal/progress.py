@@ -121,6 +121,11 @@ class RunProgress(Watcher):
         """Rates in percent over the latest batches; empty for a method without references."""
         return AlignmentCounts.sum(line.alignment for line in list(self.batches)).rates()
 
+    @property
+    def covered(self) -> float | None:
+        """Percent of the training tasks that have a reference, where rollouts are the references."""
+        return self.batches[-1].covered if self.batches else None
+
     def measure_tokens(self) -> TokenCounts | None:
         """Read the engines' counters and return tokens per second by kind over the latest seconds."""
         if self.engine is None:

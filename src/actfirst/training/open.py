@@ -27,12 +27,13 @@ from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import ActfirstError, CheckpointError, LearnerLost, RunStopped
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
-from actfirst.methods.acting import Policy, TrainingPoint
+from actfirst.methods.acting import NextAction, Policy, ThinkThenAct, TrainingPoint, WithoutReference
 from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
 from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Task
 from actfirst.references.base import NoReferences, References
+from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.buffer import Ledger, SampleBuffer
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.pacing import Pacer
@@ -63,6 +64,8 @@ from actfirst.training.watch import Watcher
 if TYPE_CHECKING:
     from actfirst.training.local import LocalLearner
     from actfirst.training.ray.learner import RayLearner
+
+_OTHERWISE = {"next_action": NextAction(), "think": ThinkThenAct()}
 
 
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
@@ -314,6 +317,8 @@ class OpenedRun:
             state.samples,
             whole=config.learner.whole_batches,
         )
+        if isinstance(found.references, RolloutReferences):
+            found.references.restore(state.references)
         return Training(
             config=config,
             title=f"{METHODS[config.rollout.method].title} on {stage.world.name}",
@@ -396,6 +401,9 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
     """What plays a batch of tasks and asks the teacher, by the recipe's method."""
     config = found.config
     method = method_of(config.rollout.method, config.methods)
+    otherwise = _OTHERWISE.get(config.references.otherwise)
+    if otherwise is not None and method.acting.needs_reference:
+        method = replace(method, acting=WithoutReference(method.acting, otherwise))
     admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
     # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
     # update is already one version old when it arrives.

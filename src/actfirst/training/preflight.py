@@ -13,7 +13,7 @@ from actfirst.config.config import Config
 from actfirst.errors import ActfirstError, ConfigError
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.methods.table import method_of, needs_teacher
-from actfirst.models.folder import check_model, quiet_libraries
+from actfirst.models.folder import check_model, quiet_libraries, trained_model
 from actfirst.models.hub import pinned
 from actfirst.rollout.stage import open_references, open_stage
 from actfirst.runs.sinks import check_sinks
@@ -21,12 +21,13 @@ from actfirst.training.proofs import check_installed, check_limits, check_tokeni
 
 
 def pin_models(config: Config) -> Config:
-    """The same configuration with the commits of models that come from the hub."""
+    """The same configuration with the commits of models that come from the hub, and the checkpoints of those that are
+    runs: both may have newer ones when this run is resumed."""
     models = config.models
     asked = {"student": models.student}
     if needs_teacher(config) and config.teacher.kind != "server":
         asked["teacher"] = models.teacher
-    names = {who: pinned(name, f"models.{who}") for who, name in asked.items()}
+    names = {who: pinned(trained_model(name, f"models.{who}"), f"models.{who}") for who, name in asked.items()}
     return config.model_copy(update={"models": models.model_copy(update=names)})
 
 

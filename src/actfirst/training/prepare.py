@@ -25,7 +25,7 @@ from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.config.teacher_sections import StageName
 from actfirst.errors import ConfigError, RunFolderError
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.models.fresh import start_model
 from actfirst.runs import preparation
 from actfirst.runs.files import write_atomically, write_json, writing
@@ -123,7 +123,7 @@ class _Pipeline:
             else:
                 done = self._run(done, name, model, base)
             if STAGES[name].makes_model:
-                model = find_model(str(self.folder / STAGES[name].result), f"prepare, stage {name}")
+                model = resolve_model(str(self.folder / STAGES[name].result), f"prepare, stage {name}")
         return done
 
     def _before(self, start: str) -> PrepareRecord:

@@ -18,6 +18,7 @@ from actfirst.evaluate.protocol import evaluate
 from actfirst.methods.objective import Objective
 from actfirst.methods.table import method_of
 from actfirst.records import EngineStats, Episode, Task, TurnSample, UpdateStats
+from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.buffer import SampleBuffer
 from actfirst.rollout.collect import RolloutBatch
 from actfirst.rollout.play import Player
@@ -179,6 +180,7 @@ class Training:
             retried=sum(e.attempts - 1 for e in batch.episodes),
             depth=batch.depth,
             alignment=AlignmentCounts.of(batch.episodes),
+            covered=None if batch.covered is None else 100.0 * batch.covered,
             **asdict(batch.stats),
             student_engine=self.student(),
             teacher_engine=self.teacher(),
@@ -248,6 +250,7 @@ class Training:
 
     def state(self) -> TrainerState:
         """What a resumed run needs beside weights, optimiser and buffered samples."""
+        references = self.rollouts.collector.player.references
         return TrainerState(
             delivered=self.rollouts.delivered,
             expected_contexts=self.rollouts.expected_contexts,
@@ -258,6 +261,7 @@ class Training:
             elapsed=self.clock.elapsed,
             process_seconds=self.clock.process,
             evaluations=tuple(self.history),
+            references=references.found if isinstance(references, RolloutReferences) else {},
         )
 
     async def finish(self) -> Summary:

@@ -74,7 +74,10 @@ def read_examples(
     kind, world = kind_of(config.environment), open_world(config.environment)
     maker = ExampleMaker(
         encoder,
-        [read_templates(kind.prompts, order) for order in settings.prompts or (config.environment.prompts,)],
+        [
+            read_templates(kind.prompts, order, config.environment.templates)
+            for order in settings.prompts or (config.environment.prompts,)
+        ],
         settings,
         config.rollout.generation.prompt_limit,
         Ending(config.rollout.generation.fast_reasoning),

@@ -44,7 +44,9 @@ def rollout(
     ] = False,
     contexts: Annotated[int, typer.Option(min=0, help="Number of contexts; 0: the scale's.")] = 0,
     repeats: Annotated[int, typer.Option(min=0, help="Paired repeats; 0: the scale's.")] = 0,
-    full: Annotated[str, typer.Option(help="Response lengths, as in 128. Default: the scale's.")] = "",
+    full: Annotated[
+        str, typer.Option("--lengths", help="Response lengths, as in 128. Default: the scale's.")
+    ] = "",
     caps: Annotated[str, typer.Option(help="Caps, as in 16,256. Default: the scale's.")] = "",
     horizons: Annotated[str, typer.Option(help="Numbers of turns, as in 30. Default: the scale's.")] = "",
     out: Out = None,
@@ -68,7 +70,7 @@ def rollout(
     from actfirst.lab.rollout.experiment import measure, simulate
     from actfirst.lab.rollout.settings import SCALES, engine_of
     from actfirst.lab.rollout.simulated import LatencyModel
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
     sized = SCALES[scale]
     settings = replace(
@@ -77,7 +79,7 @@ def rollout(
         optimised=optimised,
         contexts=contexts or sized.contexts,
         repeats=repeats or sized.repeats,
-        full=read_counts(full, "--full") if full else sized.full,
+        full=read_counts(full, "--lengths") if full else sized.full,
         caps=read_counts(caps, "--caps") if caps else sized.caps,
         horizons=read_counts(horizons, "--horizons") if horizons else sized.horizons,
     )
@@ -91,7 +93,7 @@ def rollout(
         else:
             config = resolve(recipe, [*engine_of(scale, optimised=optimised), *(overrides or [])])
             student = model or config.models.student
-            measure(config, recipe, find_model(student, "--model"), student, settings, path, told)
+            measure(config, recipe, resolve_model(student, "--model"), student, settings, path, told)
     _show_rollout(path)
     print_note(f"result: {path}")
 
@@ -121,7 +123,7 @@ def quality(
     from actfirst.config.recipe_files import short_name
     from actfirst.errors import ConfigError
     from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
-    from actfirst.models.folder import find_model, recipe_of
+    from actfirst.models.folder import recipe_of, resolve_model
 
     settings = [text for text in checkpoints if "=" in text]
     names = [text for text in checkpoints if "=" not in text]
@@ -129,7 +131,7 @@ def quality(
         raise ConfigError("name at least one checkpoint, as in `actfirst bench quality pocket:student`")
     used = recipe or str(recipe_of(names[0]) or "pocket")
     path = out or RESULTS / f"quality-{short_name(used)}.json"
-    frozen = [FrozenCheckpoint(name, find_model(name, "CHECKPOINT")) for name in names]
+    frozen = [FrozenCheckpoint(name, resolve_model(name, "CHECKPOINT")) for name in names]
     config, load = resolve(used, settings), Workload(tasks, seed, tuple(act or Strategy))
     with progress("trajectories") as told:
         measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))

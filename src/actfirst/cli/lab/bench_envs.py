@@ -28,9 +28,11 @@ def envs(
         list[str] | None,
         typer.Argument(metavar="[RECIPE [KEY=VALUE]...]...", help="Recipes, each with settings of its own."),
     ] = None,
-    games: Annotated[Path | None, typer.Option(help="Games for both engines. Default: pocket houses.")] = None,
+    games: Annotated[
+        Path | None, typer.Option("--folder", help="Games for both engines. Default: pocket houses.")
+    ] = None,
     python: Python = "",
-    workers: Annotated[str, typer.Option(help="Worker counts, comma-separated.")] = "1,2,4",
+    workers: Annotated[str, typer.Option("--worker-counts", help="Worker counts, comma-separated.")] = "1,2,4",
     seconds: Annotated[float, typer.Option(min=0.1, help="Time of each measurement.")] = 3.0,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of the two engines.")] = 5,
     json_file: ResultFile = None,
@@ -49,12 +51,12 @@ def envs(
 
     \b
     actfirst bench envs --json envs.json
-    actfirst bench envs pocket pocket environment.receptacles=[20,30] --workers 1,2,4,8 --seconds 20
+    actfirst bench envs pocket pocket environment.receptacles=[20,30] --worker-counts 1,2,4,8 --seconds 20
     """
     from actfirst.environments.registry import built_in_kinds
     from actfirst.lab.bench_envs import to_json
 
-    counts = list(read_counts(workers, "--workers"))
+    counts = list(read_counts(workers, "--worker-counts"))
     with ExitStack() as stack:
         worlds = _worlds(recipes or _default_recipes())
         rivals: list[Contestant] = []

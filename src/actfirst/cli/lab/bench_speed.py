@@ -36,9 +36,9 @@ def rollout_options(
     """
     from actfirst.lab.speed.options import measure, to_json
     from actfirst.lab.stored import header
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
-    student = find_model(model, "--model") if model else None
+    student = resolve_model(model, "--model") if model else None
     with progress("batches") as told:
         rows = measure(recipe, overrides or [], student, rounds, told)
     _show_options(rows)
@@ -80,7 +80,9 @@ def prompts(
     recipe: Recipe = "pocket",
     model: Model = None,
     tasks: Annotated[int, typer.Option(min=1, help="Episodes at once.")] = 16,
-    turns: Annotated[str, typer.Option(help="Turns of an episode; several to see growth.")] = "15,30",
+    turns: Annotated[
+        str, typer.Option("--horizons", help="Turns of an episode; several to see growth.")
+    ] = "15,30",
     response: Annotated[int, typer.Option(min=1, help="Tokens of a response in an update.")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Counted rounds of updates.")] = 5,
     json_file: ResultFile = None,
@@ -89,15 +91,15 @@ def prompts(
 
     \b
     actfirst bench prompts
-    actfirst bench prompts --turns 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
+    actfirst bench prompts --horizons 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
     """
     from actfirst.config.load import resolve
     from actfirst.lab.speed.prompts import measure_prefill, measure_updates, to_json
     from actfirst.lab.stored import header
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
-    config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--turns")
-    student = find_model(model or config.models.student, "--model" if model else "models.student")
+    config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--horizons")
+    student = resolve_model(model or config.models.student, "--model" if model else "models.student")
     with progress("episodes") as told:
         prefill = measure_prefill(config, student, tasks, lengths, told)
     with progress("updates") as told:
@@ -137,14 +139,14 @@ def update(
     from actfirst.lab.speed.models import Size
     from actfirst.lab.speed.update import Job, compare, to_json
     from actfirst.lab.stored import header
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
     chosen = precision.split(",")
     if unknown := [name for name in chosen if name not in ("float32", "bfloat16")]:
         raise ConfigError(f"--precision {unknown[0]}: choose float32, bfloat16, or both")
     found = []
     with tempfile.TemporaryDirectory() as folder, progress("steps") as told:
-        place = str(find_model(model, "--model")) if model else folder
+        place = str(resolve_model(model, "--model")) if model else folder
         for name in chosen:
             job = Job(place, vocabulary, samples, prompt, response, micro, name, threads)
             found.append(compare(job, Size(heads, layers), steps, trl_python or sys.executable, told))
@@ -222,10 +224,10 @@ def general(
     from actfirst.lab.speed.general import measure, to_json
     from actfirst.lab.spread import Spread
     from actfirst.lab.stored import header
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
     with progress("turns") as told:
-        found = measure(find_model(model, "MODEL"), rounds, threads, told)
+        found = measure(resolve_model(model, "MODEL"), rounds, threads, told)
     print_records(
         {
             "pass": one.what,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note, write_result
-from actfirst.cli.options import Out, Recipe, ResultFile, Seeds
+from actfirst.cli.options import Out, Recipe, ResultFile, Runs
 from actfirst.cli.progress import progress
 
 
@@ -22,7 +22,7 @@ def compare(
         ),
     ],
     recipe: Recipe = "pocket",
-    seeds: Seeds = 3,
+    runs: Runs = 3,
     out: Out = None,
     json_file: ResultFile = None,
 ) -> None:
@@ -30,7 +30,7 @@ def compare(
 
     \b
     actfirst compare vanilla actfirst
-    actfirst compare vanilla actfirst actfirst:rollout.responses=all --seeds 5
+    actfirst compare vanilla actfirst actfirst:rollout.responses=all --runs 5
     actfirst compare vanilla actfirst run.updates=20 --out runs/short
 
     Interrupt it at any time: the same command goes on where it was, and repeats no finished run. Runs, table and
@@ -45,7 +45,7 @@ def compare(
 
     methods, overrides = split_arguments(arguments)
     folder = out or Path("runs") / f"compare-{short_name(recipe)}"
-    planned = plan_runs(methods, recipe, overrides, seeds, folder)
+    planned = plan_runs(methods, recipe, overrides, runs, folder)
     try:
         with progress("runs") as told:
             make_runs(

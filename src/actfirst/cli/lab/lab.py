@@ -9,7 +9,7 @@ import typer
 
 from actfirst.cli.console import print_note
 from actfirst.cli.lab.bench import Scale
-from actfirst.cli.options import Out, Overrides, Seeds
+from actfirst.cli.options import Out, Overrides, Runs
 
 
 def lab(
@@ -18,7 +18,7 @@ def lab(
     methods: Annotated[
         str, typer.Option(help="Separated by blanks, as METHOD or METHOD:KEY=VALUE; the first is the baseline.")
     ] = "all",
-    seeds: Seeds = 3,
+    runs: Runs = 3,
     updates: Annotated[int | None, typer.Option(min=1, help="Updates per run. Default: the recipe's.")] = None,
     quality_tasks: Annotated[int, typer.Option(min=0, help="Tasks for rollout quality; 0 for all.")] = 100,
     scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = "laptop",
@@ -31,7 +31,7 @@ def lab(
 
     \b
     actfirst lab
-    actfirst lab pocket --methods "vanilla actfirst actfirst:rollout.responses=all" --seeds 5
+    actfirst lab pocket --methods "vanilla actfirst actfirst:rollout.responses=all" --runs 5
     actfirst lab pocket --updates 20 --out runs/short-lab
 
     Runs are interleaved by seed and go to runs/lab-RECIPE. Interrupt it at any time: the same command goes on where it
@@ -46,7 +46,7 @@ def lab(
         recipe=recipe,
         methods=tuple(methods.split()) if methods != "all" else _that_distil(),
         overrides=tuple(settings),
-        seeds=seeds,
+        seeds=runs,
         out=out or Path("runs") / f"lab-{short_name(recipe)}",
         quality_tasks=quality_tasks,
         scale=scale,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from actfirst.cli.console import print_note, print_records
-from actfirst.cli.options import Threads
+from actfirst.cli.options import Seeds, Threads
 
 app = typer.Typer(help="The tiny models that ship with actfirst.", no_args_is_help=True)
 
@@ -41,7 +41,7 @@ def measure(
         list[str] | None, typer.Argument(help="Checkpoint folders. Default: both shipped models.")
     ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks of each split (seen, unseen).")] = 120,
-    seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 42 on.")] = 3,
+    seeds: Seeds = "42,43,44",
     threads: Threads = 1,
 ) -> None:
     """Success by three ways of acting: reasoning first, directly, and guided by references.
@@ -50,13 +50,15 @@ def measure(
     actfirst pocket measure
     actfirst pocket measure runs/my-run
     """
+    from actfirst.config.load import resolve
     from actfirst.lab.pocket_models.measure import Scope, first_try_records, measure_model, success_records
-    from actfirst.models.folder import find_model
+    from actfirst.models.folder import resolve_model
 
-    scope = Scope(tasks, tuple(range(42, 42 + seeds)), references=tasks // 2 or 1)
+    given = resolve("pocket", [f"evaluation.seeds=[{seeds}]"]).evaluation.seeds
+    scope = Scope(tasks, given, references=tasks // 2 or 1)
     measured = {}
     for name in model or ["pocket:student", "pocket:teacher"]:
         print_note(f"measuring {name}")
-        measured[name] = measure_model(find_model(name, "model"), scope, threads)
+        measured[name] = measure_model(resolve_model(name, "model"), scope, threads)
     print_records(success_records(measured))
     print_records(first_try_records(measured))

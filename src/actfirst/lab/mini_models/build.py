@@ -25,7 +25,7 @@ from actfirst.environments.registry import open_world
 from actfirst.errors import ConfigError
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model, publish
-from actfirst.models.folder import find_model
+from actfirst.models.folder import resolve_model
 from actfirst.reading import parse_json
 from actfirst.runs.files import write_json
 from actfirst.runs.run_folder import CONFIG, SUMMARY
@@ -71,9 +71,9 @@ def build_models(
                 watcher=watch(),
             )
         if name == _BASE:
-            model = find_model(str(run), name)
+            model = resolve_model(str(run), name)
         else:
-            publish(find_model(str(run), name), out / name)
+            publish(resolve_model(str(run), name), out / name)
         result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)
     return result

@@ -53,20 +53,29 @@ def _reach_cells(method: MethodResult, base: MethodResult) -> tuple[Cell, Cell]:
 def alignment_table(setting: Setting, place: int) -> Table | None:
     """Cumulative reference alignment of the guided methods."""
     rows: list[tuple[Cell, ...]] = []
+    covered = any(run.covered is not None for group in setting.groups for run in group.runs)
     for group in setting.groups:
         rates = AlignmentCounts.sum(run.alignment for run in group.runs).rates()
         if rates:
-            rows.append((Words(group.label), *(number(rates[name], 2, group.paths) for name in RATES)))
+            cells = [number(rates[name], 2, group.paths) for name in RATES]
+            rows.append((Words(group.label), *cells, *([_covered(group)] if covered else [])))
     if not rows:
         return None
+    heads = ("Method", "First action (%)", "Full trajectory (%)", "Turn coverage (%)")
     return Table(
         slug=f"alignment-{place}",
         title=f"Cumulative reference alignment, {setting.label}",
         note="Counts over all rollout batches. First action and full trajectory are per guided rollout; coverage is of "
-        "all executed turns, fallback included.",
-        heads=("Method", "First action (%)", "Full trajectory (%)", "Turn coverage (%)"),
+        "all executed turns, fallback included."
+        + (" Tasks are those that have a reference in the end, where rollouts are the references." * covered),
+        heads=(*heads, "Tasks (%)") if covered else heads,
         rows=tuple(rows),
     )
+
+
+def _covered(group: MethodRuns) -> Cell:
+    found = [run.covered for run in group.runs if run.covered is not None]
+    return number(statistics.fmean(found), 1, group.paths) if found else Words(NOTHING)
 
 
 def throughput_table(setting: Setting, place: int) -> Table | None:

@@ -10,7 +10,13 @@ from actfirst.methods.acting.base import (
     Move,
     TrainingPoint,
 )
-from actfirst.methods.acting.referenced import BackToFront, Guided, ReplayReference, first_fraction
+from actfirst.methods.acting.referenced import (
+    BackToFront,
+    Guided,
+    ReplayReference,
+    WithoutReference,
+    first_fraction,
+)
 from actfirst.policy.agent import Policy
 from actfirst.records import Probe
 
@@ -30,5 +36,6 @@ __all__ = [
     "Stop",
     "ThinkThenAct",
     "TrainingPoint",
+    "WithoutReference",
     "first_fraction",
 ]

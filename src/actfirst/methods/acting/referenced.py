@@ -85,6 +85,25 @@ class _Guided(Actor):
         return self._guided and turn <= len(self._steps)
 
 
+@dataclass(frozen=True)
+class WithoutReference(Acting):
+    """Acts by `otherwise` in tasks that have no reference, and by `given` in all others."""
+
+    given: Acting
+    otherwise: Acting
+
+    @property
+    def needs_reference(self) -> bool:
+        return self.given.needs_reference
+
+    @property
+    def guides(self) -> bool:
+        return self.given.guides
+
+    def begin(self, tools: EpisodeTools) -> Actor:
+        return (self.otherwise if tools.reference is None else self.given).begin(tools)
+
+
 def first_fraction(fraction: float) -> Callable[[int, TrainingPoint], int]:
     """The first `fraction` of a reference, rounded down."""
     return lambda length, point: math.floor(length * fraction)

@@ -17,7 +17,7 @@ from actfirst.environments.solving import Care
 from actfirst.records import Task
 from actfirst.references.build.make import Job, Maker
 from actfirst.references.build.workers import GivenUp, run_jobs
-from actfirst.references.sources import Import, open_sources
+from actfirst.references.sources import Import, Imported, ImportedSource, open_sources
 from actfirst.references.store import Attempt, Configuration, ReferenceWriter
 
 OpenWorld = Callable[[], World]
@@ -54,11 +54,17 @@ def build_store(
     path: Path,
     configuration: Configuration | None = None,
     on_task: Callable[[int, int, Attempt | None], None] = lambda done, of, attempt: None,
+    on_import: Callable[[Imported], None] = lambda imported: None,
 ) -> None:
-    """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known."""
+    """Attempt every task that needs it; each outcome is in the store at `path` as soon as it is known. `on_import` is
+    told before that what was found in each file of demonstrations."""
     world = open_world()
     world.open().close()  # what is missing here would be missing for every task
-    keys = {source.key for source in open_sources(kind, world, plan.sources, plan.imports)}
+    sources = open_sources(kind, world, plan.sources, plan.imports)
+    for source in sources:
+        if isinstance(source, ImportedSource):
+            on_import(source.used)
+    keys = {source.key for source in sources}
     writer = ReferenceWriter(path, world, configuration)
     try:
         jobs = [job for task in tasks if (job := _job(task, writer.store.attempt(task.id), keys, plan.again))]

@@ -2,15 +2,15 @@
 
 Files: JSON lines, a JSON list of records, or a JSON object from task to actions or record; plain or compressed by xz,
 gzip or bzip2. Records: a list of actions, a list of steps that each hold an action, or a chat whose assistant turns
-hold one each. Which task a record belongs to is said by a name (an id, or a path on somebody's machine), or only by
+hold one each, as text or as OpenAI tool calls. Which task a record belongs to is said by a name (an id, or a path on somebody's machine), or only by
 the task's instruction somewhere in its texts: see `sources.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from actfirst.errors import ReferenceStoreError
@@ -28,26 +28,36 @@ _OPENING = 3  # of the messages that are no answers, those in which an instructi
 
 _TAGGED = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _LABELLED = re.compile(r"^[^\S\n]*+Action\s*+(?:\d++\s*+)?:[ \t]*\n?(.*)$", re.MULTILINE | re.IGNORECASE)
+_CALLED = ("action", "command")  # arguments of a tool call that are an action by themselves
+_FIRST_LINES = 3  # of which one has to be a record, or a file is not JSON lines: one of them may be damaged
 _INVOKED = re.compile(r"^```\w*|`")
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """One record. `names` may identify the task; `texts` are passages among which its instruction may be."""
+    """One record. `names` may identify the task; `texts` are passages among which its instruction may be; `where` is
+    its place in the file."""
 
     actions: tuple[str, ...]
     names: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    where: str = field(default="", repr=False, compare=False)
 
 
-def read_demonstrations(path: Path) -> Iterator[Demonstration]:
-    """All demonstrations of a file, in order; records without actions are passed over."""
+def read_demonstrations(
+    path: Path, dropped: Callable[[str, str], None] = lambda reason, where: None
+) -> Iterator[Demonstration]:
+    """All demonstrations of a file, in order; `dropped` is told of records that are passed over: why, and which."""
     known = False
-    for name, record in _records(path):
+    for where, name, record in _records(path):
         found = _demonstration(name, record)
         known = known or found is not None
-        if found is not None and found.actions:
-            yield found
+        if found is None:
+            dropped("no known shape", where)
+        elif not found.actions:
+            dropped("no actions", where)
+        else:
+            yield replace(found, where=where)
     if not known:
         raise ReferenceStoreError(
             f"{path} holds no demonstrations of a known shape: each record needs a list under one of "
@@ -55,17 +65,18 @@ def read_demonstrations(path: Path) -> Iterator[Demonstration]:
         )
 
 
-def _records(path: Path) -> Iterator[tuple[str, object]]:
-    """Records, each with the name under which it stands in the file (empty for most shapes)."""
+def _records(path: Path) -> Iterator[tuple[str, str, object]]:
+    """Records, each with its place and with the name under which it stands in the file (empty for most shapes)."""
     number = 0
     try:
         text = _content(path)
         lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-        if len(lines) > 1 and _is_record(lines[0][1]):
+        if len(lines) > 1 and any(_is_record(line) for _, line in lines[:_FIRST_LINES]):
             for number, line in lines:
-                yield "", parse_json(line)
+                yield f"line {number}", "", parse_json(line)
         else:
-            yield from _whole(parse_json(text))
+            for place, (name, record) in enumerate(_whole(parse_json(text)), start=1):
+                yield f"record {place}", name, record
     except Unreadable as error:
         where = f", line {number}" if number else ""
         raise ReferenceStoreError(
@@ -131,15 +142,54 @@ def _listed(items: Sequence[object]) -> tuple[str, ...]:
 def _chat(messages: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     answers: list[str] = []
     texts: list[str] = []
+    called: list[str] = []
     for message in messages:
         role = str(message.get("role", message.get("from", ""))).lower()
         content = message.get("content", message.get("value", ""))
+        if isinstance(content, list):  # OpenAI's parts
+            content = "\n".join(part["text"] for part in content if isinstance(part, dict) and _is_text(part))
         if isinstance(content, str):
             (answers if role in _ASSISTANTS else texts).append(content)
+        called += filter(None, map(_called_action, _calls(message)))
+    if called:
+        return tuple(called), tuple(texts[:_OPENING])
     marked = tuple(action for answer in answers if (action := marked_action(answer)))
     # A chat whose answers carry no marks at all answers with bare actions.
     bare = tuple(answer.strip() for answer in answers if answer.strip() and "\n" not in answer.strip())
     return marked or bare, tuple(texts[:_OPENING])
+
+
+def _is_text(part: Mapping[str, object]) -> bool:
+    return isinstance(part.get("text"), str)
+
+
+def _calls(message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """The functions that a message of OpenAI's shape calls, of the present form and of the one before."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict) and isinstance(call.get("function"), dict):
+            yield call["function"]
+    if isinstance(once := message.get("function_call"), dict):
+        yield once
+
+
+def _called_action(function: Mapping[str, object]) -> str:
+    """The action of a call: its argument `action` or `command`; else `name[argument]`, or the name of a call that has
+    no arguments. Empty for any other."""
+    arguments = function.get("arguments") or "{}"
+    try:
+        given = parse_json(arguments) if isinstance(arguments, str) else arguments
+    except Unreadable:
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    texts = {key: value.strip() for key, value in given.items() if isinstance(value, str)}
+    if said := next((texts[key] for key in _CALLED if texts.get(key)), ""):
+        return said
+    name = str(function.get("name") or "").strip()
+    if not given or not name:
+        return name.replace("_", " ")
+    return f"{name}[{next(iter(texts.values()))}]" if len(given) == len(texts) == 1 else ""
 
 
 def marked_action(answer: str) -> str:
