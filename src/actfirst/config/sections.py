@@ -141,6 +141,9 @@ class ReferencesSection(Section):
     )
 
 
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+
 class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
@@ -171,6 +174,9 @@ class LearnerSection(Section):
     dual_clip: Annotated[float, Field(gt=1.0)] = 3.0
     token_budget: Positive = Field(16384, description="tokens per micro-batch; has no effect on the result")
     precision: Literal["float32", "bfloat16"] = "bfloat16"
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where learner_gpus are set)"
+    )
     threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
     activation_checkpointing: bool = Field(
         False, description="compute activations again instead of keeping them; has no effect on the result"
@@ -257,6 +263,9 @@ class EngineSection(Section):
         "(the embedded engine always uses seeds: they cost nothing there)",
     )
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where engine_gpus are set)"
+    )
     threads: NonNegative = 0
     weight_check_every: NonNegative = Field(
         1,
@@ -285,6 +294,9 @@ class TeacherSection(Section):
     max_prefill_tokens: Positive = 4096
     prefix_caching: bool = True
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where teacher_gpus are set)"
+    )
     threads: NonNegative = 0
     vllm: VllmSection = VllmSection()
     server: ServerSection = ServerSection()

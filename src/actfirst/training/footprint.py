@@ -57,14 +57,14 @@ class Footprint:
         return sum(self.bytes_of.values())
 
 
-def footprints(config: Config) -> list[Footprint]:
-    """Of each part whose model is known."""
+def footprints(config: Config, gpu_bytes: float = GPU_BYTES) -> list[Footprint]:
+    """Of each part whose model is known, where each GPU has so much memory."""
     student, teacher = shape_of(config.models.student), shape_of(config.models.teacher)
     found = []
     if student is not None:
-        found.append(_engine("rollout engine", *student, config.engine, config, taking=True))
+        found.append(_engine("rollout engine", *student, config.engine, config, gpu_bytes, taking=True))
     if teacher is not None and config.teacher.kind != "server" and needs_teacher(config):
-        found.append(_engine("teacher replica", *teacher, config.teacher, config, taking=False))
+        found.append(_engine("teacher replica", *teacher, config.teacher, config, gpu_bytes, taking=False))
     if student is not None:
         found.append(_learner(*student, config))
     return found
@@ -115,6 +115,7 @@ def _engine(
     shape: ModelShape,
     settings: EngineSection | TeacherSection,
     config: Config,
+    gpu_bytes: float,
     *,
     taking: bool,
 ) -> Footprint:
@@ -124,7 +125,7 @@ def _engine(
     longest = limits.prompt_limit + limits.response_limit
     each = size * shape.kv_values_per_token * longest
     if settings.kind == "vllm":
-        share = settings.vllm.gpu_memory_utilization * GPU_BYTES * settings.vllm.tensor_parallel
+        share = settings.vllm.gpu_memory_utilization * gpu_bytes * settings.vllm.tensor_parallel
         cache = max(0.0, share - weights)
     else:
         cache = each * settings.max_concurrency
