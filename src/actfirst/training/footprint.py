@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from actfirst.config.config import Config
 from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.methods.table import needs_teacher
-from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, shape_of
+from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, head_tokens, shape_of
 
 GPU_BYTES = 80e9
 """Memory of a GPU where nothing else is known: that of the paper's A100."""
@@ -74,6 +74,8 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
     settings, ranks = config.learner, config.runtime.learners
     trained = _trained(shape, settings.adapter_rank)
     saved, tokens = SAVED[settings.precision].of(shape), settings.token_budget
+    gpu = settings.device != "cpu" and config.runtime.learner_gpus > 0
+    logits = head_tokens(shape.vocab_size, gpu=gpu) * shape.vocab_size if gpu else LOGITS_AT_ONCE
     kept = RESIDUAL * shape.hidden_size * shape.layers + saved if settings.activation_checkpointing else None
     return Footprint(
         "learner rank",
@@ -84,7 +86,7 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
             "optimizer": 8 * trained / ranks,
             "gathered": _gathered(shape, settings.precision, ranks, trains_all=trained == shape.parameters),
             "activations": tokens * (kept if kept is not None else saved * shape.layers),
-            "logits": LOGITS_AT_ONCE * _LOGIT_BYTES[settings.precision],
+            "logits": logits * _LOGIT_BYTES[settings.precision],
         },
         f"{tokens:,} tokens" + (", recomputed" if settings.activation_checkpointing else ""),
     )
