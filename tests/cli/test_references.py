@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from actfirst.runs import files
+from actfirst.runs.chain import Chain
 from tests.cli.runner import run
 from tests.cli.tiny_recipe import write_tiny_recipe
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -24,6 +26,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def store(capsys: pytest.CaptureFixture[str]) -> str:
     run(capsys, "references", "build", "pocket", "store.jsonl", *FEW, "--sources", "walkthrough")
     return "store.jsonl"
+
+
+def rewrite(store: str, place: int, old: str, new: str) -> None:
+    """Another text in one line of a store, as if it had been written so: all checksums are right."""
+    lines = list(map(files.json_line, files.read_json_lines(Path(store))))
+    assert old in lines[place]
+    lines[place] = lines[place].replace(old, new)
+    chain = Chain()
+    Path(store).write_bytes(b"".join(chain.add(line.encode()) for line in lines))
 
 
 def test_build_says_what_is_covered_and_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,19 +150,16 @@ def test_a_store_that_is_continued_with_more_tasks_counts_them(
 def test_show_says_which_kinds_are_too_long_or_below_full_score(
     store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = Path(store).read_text().splitlines(keepends=True)
-    lines[0] = lines[0].replace('"turn_limit":30', '"turn_limit":1')
-    lines[1] = lines[1].replace('"score":100.0}}\n', '"score":40.0}}\n')
-    Path(store).write_text("".join(lines))
+    for header in (0, -1):
+        rewrite(store, header, '"turn_limit":30', '"turn_limit":1')
+    rewrite(store, 1, '"score":100.0}}', '"score":40.0}}')
     shown = run(capsys, "references", "show", store).out
     assert "more than 1 actions: 12 (" in shown
     assert "below full score: 1 (pick 1)" in shown
 
 
 def test_verify_fails_below_the_share_that_is_asked_for(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Path(store).read_text().splitlines(keepends=True)
-    lines[5] = lines[5].replace('"text":"You ', '"text":"They ')
-    Path(store).write_text("".join(lines))
+    rewrite(store, 5, '"text":"You ', '"text":"They ')
     shown = run(capsys, "references", "verify", "pocket", store, *FEW)
     assert shown.code == 1
     assert "91.67 % is less than --at-least 99" in shown.err

@@ -57,9 +57,9 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
         ("learner.learning_rate.x=2", 'learning_rate = {"x": 2} (command line): must be a finite number'),
         ("environment=3", "environment = 3 (command line): must be a table whose name is one of"),
         ("environment.name=alfwrld", 'environment.name = "alfwrld" (command line): must be one of "alfworld", '
-                                     '"pocket", "scienceworld", "webshop"'),
+                                     '"gymnasium", "pocket", "scienceworld", "webshop"'),
         ("references.source=oracel", 'references.source = "oracel" (command line): must be one of "best", '
-                                     '"walkthrough", "solver", "expert", "gold", "oracle"'),
+                                     '"rollouts", "walkthrough", "solver", "expert", "gold", "oracle"'),
         ("environment.name=alfworld", "environment.folder: must be given: a string (folder that holds"),
         ("rollout.method=actfrist", 'rollout.method = "actfrist" (command line): did you mean actfirst? '
                                     'must be one of "vanilla", "tcod-f2b"'),

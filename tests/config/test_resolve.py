@@ -58,6 +58,7 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "pocket-prepare",
         "alfworld-small",
         "alfworld-mini",
+        "alfworld-mini-base",
         "alfworld-mini-student",
         "alfworld-mini-teacher",
         "webshop-sample",

@@ -75,7 +75,7 @@ def tower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def recipe(folder: Path) -> Path:
     """The recipe of the documentation on top of the pocket one."""
     path = folder / "tower.toml"
-    path.write_text(f'extends = "pocket"\n{shown("toml", "options = ")}')
+    path.write_text(f'extends = "pocket"\n{shown("toml", "floors = 5")}')
     return path
 
 
@@ -141,8 +141,10 @@ def tall(tower: Path) -> Iterator[None]:
     prompts.mkdir()
     (prompts / "__init__.py").touch()
     for mode in ("full", "next_action", "inverse_dynamics"):
-        for suffix in ("", "_no_history"):
-            (prompts / f"{mode}{suffix}.txt").write_text("Climb: {current_observation} [{admissible_actions}]")
+        goal = " {reference_next_observation}" if mode == "inverse_dynamics" else ""
+        for suffix, before in (("", "{action_history} "), ("_no_history", "")):
+            text = f"Climb: {before}{{current_observation}} [{{admissible_actions}}]{goal}"
+            (prompts / f"{mode}{suffix}.txt").write_text(text)
     (tower / "tall_tower.py").write_text(shown("python", "class TallTowerSection"))
     kind = importlib.import_module("tall_tower").TALL
     yield registry.register_environment(kind)
@@ -157,7 +159,7 @@ class TestEverythingItsOwn:
 
     def test_its_section_has_keys_of_its_own(self, tmp_path: Path) -> None:
         config = resolve("pocket", self.OWN)
-        assert config.environment.model_dump() == {"name": "tall-tower", "floors": 4}
+        assert config.environment.model_dump() == {"name": "tall-tower", "prompts": "paper", "floors": 4}
         (tmp_path / "again.toml").write_text(dump_toml(config))
         assert resolve(tmp_path / "again.toml") == config
         with pytest.raises(ConfigError, match=r"environment\.floors = \"many\" .*must be a whole number"):

@@ -44,7 +44,7 @@ def test_a_build_gives_two_models_with_one_tokenizer_and_a_second_call_trains_no
 ) -> None:
     said: list[str] = []
     result = build_models(tmp_path, str(games), PLAN, said.append, SftWatcher)
-    assert set(result["models"]) == {"student", "teacher"}
+    assert set(result["models"]) == {"base", "student", "teacher"}
     student, teacher = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("student", "teacher"))
     assert student.get_vocab() == teacher.get_vocab()
     assert read_files(tmp_path / "student").shape == read_files(tmp_path / "teacher").shape
@@ -53,7 +53,7 @@ def test_a_build_gives_two_models_with_one_tokenizer_and_a_second_call_trains_no
 
     again: list[str] = []
     assert build_models(tmp_path, str(games), PLAN, again.append, SftWatcher) == result
-    assert again == ["student: already trained", "teacher: already trained"]
+    assert again == [f"{name}: already trained" for name in ("base", "teacher", "student")]
     assert [(tmp_path / name / "model.safetensors").read_bytes() for name in ("student", "teacher")] == weights
 
 

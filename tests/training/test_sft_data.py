@@ -281,7 +281,7 @@ def test_prompts_with_responses(tmp_path: Path, encoder: PromptEncoder) -> None:
 @pytest.mark.parametrize(
     ("kind", "line", "message"),
     [
-        ("pairs", '{"prompt": "x"', "line 3 is not JSON"),
+        ("pairs", '{"prompt": "x"', "line 3 cannot be read: no JSON"),
         ("pairs", '{"prompt": "x"}', "line 3: 'response' must be a text, and is null"),
         ("pairs", "[1]", "line 3 is no JSON object"),
         ("chat", '{"messages": []}', "line 3: 'messages' must be a list with a message at least"),

@@ -126,7 +126,7 @@ class Line(Record):
 
 
 def test_each_update_has_an_equal_share_of_what_is_left_of_the_bytes(tmp_path: Path) -> None:
-    lines = [Line(text="x" * 88)] * 5  # 100 bytes each in the file
+    lines = [Line(text="x" * 61)] * 5  # 100 bytes each in the file, with the checksum
     with RunFolder.create(tmp_path / "run", "") as folder:
         sizes = []
         for left in (4, 3, 2, 1):

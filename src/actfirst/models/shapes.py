@@ -173,9 +173,13 @@ def hand_written(config: Mapping[str, Any]) -> bool:
 
 def _general_shape(folder: Path) -> ModelShape:
     """The sizes that a cache of keys and values has to know, by transformers' reading of the config.json."""
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoConfig
 
-    text = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    try:
+        text = AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config()
+    except StrictDataclassError as error:
+        raise ValueError(str(error)[:300]) from error
     heads = int(text.num_attention_heads)
     return ModelShape(
         vocab_size=int(text.vocab_size),

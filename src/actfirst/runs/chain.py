@@ -23,7 +23,8 @@ from actfirst.runs import files
 
 KEY = "chain"
 _END = re.compile(rb',?"chain":"([0-9a-f]{16})"\}\n\Z')
-_END_LENGTH = len(b',"chain":"0123456789abcdef"}\n')
+ADDED = len(b',"chain":"0123456789abcdef"')
+"""Bytes that a checksum adds to a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def follow(lines: Iterable[bytes]) -> tuple[int, Fault | None]:
 
 def checksum(line: bytes) -> re.Match[bytes] | None:
     """The checksum at the end of a line, None if it has none."""
-    return _END.search(line, max(0, len(line) - _END_LENGTH))
+    return _END.search(line, max(0, len(line) - ADDED - 2))
 
 
 def _link(state: str, body: bytes) -> str:

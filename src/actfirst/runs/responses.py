@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from actfirst.records import TurnSample
-from actfirst.runs import files
+from actfirst.runs import chain, files
 from actfirst.runs.record import Record
 from actfirst.seeds import derive_uniform
 
@@ -50,10 +50,10 @@ def rounded(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def within(lines: Iterable[Record], most: int) -> Iterator[str]:
-    """Records as text, up to so many bytes in all."""
+    """Records as text, up to so many bytes in all, checksums included."""
     for line in lines:
         text = files.json_line(line.to_json())
-        most -= len(text.encode())
+        most -= len(text.encode()) + chain.ADDED
         if most < 0:
             return
         yield text

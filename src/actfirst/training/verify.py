@@ -18,7 +18,7 @@ from actfirst.references.build.verify import verify_store
 from actfirst.references.store import ReferenceStore
 from actfirst.runs.manifest import MANIFEST, step_of, steps
 from actfirst.runs.run import open_run
-from actfirst.runs.run_folder import CHECKPOINTS, CONFIG, saved_config
+from actfirst.runs.run_folder import CHECKPOINTS, CONFIG, METRICS, saved_config
 from actfirst.runs.verify import Finding, look, recount
 from actfirst.training.stored_state import StoredState
 
@@ -52,7 +52,7 @@ def verify_run(folder: Path) -> Verified:
     checkpoints = steps(folder / CHECKPOINTS)
     for path in checkpoints:
         if (place := f"{CHECKPOINTS}/{path.name}") not in known:
-            findings += _checkpoint_faults(path, place, folder)
+            findings += _checkpoint_faults(path, place, None if METRICS in known else folder)
     findings += recount(folder)
     checked = {
         "checkpoints": len(checkpoints),

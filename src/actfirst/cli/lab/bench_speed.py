@@ -10,7 +10,6 @@ import typer
 from actfirst.cli.console import print_note, print_records, read_counts, write_result
 from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
-from actfirst.lab.spread import Spread
 from actfirst.terminal.visible import say
 
 if TYPE_CHECKING:
@@ -306,6 +305,8 @@ def _show_prefill(rows: list[Prefill]) -> None:
 
 
 def _show_update_tokens(cases: list[Updates]) -> None:
+    from actfirst.lab.spread import Spread
+
     print_records(
         {
             "prompts": one.order,

@@ -1,10 +1,11 @@
 """Makes the models of `alfworld-mini` from nothing, on the real training games. One call, resumable.
 
     start     a tokenizer of the domain, and random weights
-    student   recipe alfworld-mini-student: fine-tuned by a demonstrator that lacks what comes late in a task
-    teacher   recipe alfworld-mini-teacher: the student, trained on by the expert at all stages
+    base      recipe alfworld-mini-base: fine-tuned by a demonstrator that lacks what comes late in a task
+    teacher   recipe alfworld-mini-teacher: the base, trained on by the expert at all stages
+    student   recipe alfworld-mini-student: the base, trained on a little without late stages
 
-Both are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
+All three are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
 student lacks is in `sft.data` of its recipe.
 """
 
@@ -33,13 +34,14 @@ from actfirst.training.sft import SftWatcher, fine_tune
 Say = Callable[[str], None]
 
 RESULT_FILE = "build_result.json"
-RECIPES = {"student": "alfworld-mini-student", "teacher": "alfworld-mini-teacher"}
+_BASE = "base"
+_MODELS = (_BASE, "teacher", "student")
 SHAPE = Shape(hidden=128, layers=4, heads=4, head_dim=64, mlp=384)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """A whole build: the size of both models, walks that the tokenizer reads, and settings for both recipes."""
+    """A whole build: the size of both models, walks that the tokenizer reads, and settings for all recipes."""
 
     shape: Shape = SHAPE
     vocabulary_walks: int = 900
@@ -54,7 +56,7 @@ def build_models(
     games = f"environment.folder={json.dumps(folder)}"
     model = _start(work / "start", _world(games), plan, say)
     result: dict[str, Any] = {"actfirst": __version__, "plan": asdict(plan), "models": {}}
-    for name, recipe in RECIPES.items():
+    for name in _MODELS:
         run = work / name
         if (run / SUMMARY).is_file():
             say(f"{name}: already trained")
@@ -62,9 +64,16 @@ def build_models(
             say(f"{name}: begins with {model}")
             begins = json.dumps(str(model))
             settings = (games, f"models.student={begins}", f"models.teacher={begins}", *plan.settings)
-            fine_tune(resolve(recipe, settings), run, resume=(run / CONFIG).is_file(), watcher=watch())
-        model = find_model(str(run), name)
-        publish(model, out / name)
+            fine_tune(
+                resolve(f"alfworld-mini-{name}", settings),
+                run,
+                resume=(run / CONFIG).is_file(),
+                watcher=watch(),
+            )
+        if name == _BASE:
+            model = find_model(str(run), name)
+        else:
+            publish(find_model(str(run), name), out / name)
         result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)
     return result
