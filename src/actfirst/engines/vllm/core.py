@@ -141,7 +141,9 @@ class VllmCore:
         try:
             yield
         except EngineDeadError as error:
-            raise EngineDeadError(root_cause(self._errors.text())) from error
+            if cause := root_cause(self._errors.text()):
+                raise EngineError(f"vLLM's process ended by {cause}") from error
+            raise
 
     @contextmanager
     def _paused(self) -> Iterator[None]:

@@ -91,7 +91,8 @@ class WeightGroup:
         host, _, port = address.rpartition(":")
         self._device = torch.device(device)
         self._patience = _PATIENCE.total_seconds()
-        self._server = store = TCPStore(host, int(port), size, is_master=rank == 0, timeout=_PATIENCE)
+        store: Any = TCPStore(host, int(port), size, is_master=rank == 0, timeout=_PATIENCE)
+        self._server = store  # it lives as long as somebody holds it
         self._hears = True
         self._store: Any = store.clone()  # a connection of its own: the group may wait on the other one
         self._group: Any
