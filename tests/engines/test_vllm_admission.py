@@ -352,7 +352,11 @@ async def test_an_exception_in_a_step_fails_everything_with_its_cause(bench: Mak
 async def test_weights_that_cannot_be_installed_fail_whoever_waits_for_them(bench: MakeBench) -> None:
     it = bench(1)
     it.core.unusable = RuntimeError("a file is gone")
-    loads = [it.load(7, 4), it.load(8, 5)]
+    it.core.held.clear()
+    it.generate(1)
+    await until(lambda: it.loop.stats().running == 1)
+    loads = [it.load(7, 4), it.load(8, 5)]  # both wait for what is under way
+    it.core.held.set()
     for load in loads:
         with pytest.raises(EngineDied, match="died of RuntimeError: a file is gone"):
             await asyncio.wait_for(load, 5)
