@@ -309,6 +309,39 @@ async def test_bfloat16_stays_near_float32(make_engine: MakeEngine, checkpoint: 
         assert sum(errors) / len(errors) < 0.15
 
 
+@pytest.mark.parametrize("process", ["same", "own"])
+async def test_a_request_that_vllm_rejects_fails_alone(
+    make_engine: MakeEngine, qwen: Path, monkeypatch: pytest.MonkeyPatch, process: str
+) -> None:
+    """A stop token that the vocabulary does not have: vLLM raises a VLLMValidationError, which is no ValueError."""
+    engine = await make_engine(qwen, process=process)
+    assert isinstance(engine, VllmEngine)
+    running = asyncio.ensure_future(engine.generate([1, 2], Sampling(max_tokens=200, ignore_eos=True)))
+    await until(lambda: engine.stats().running == 1)
+    monkeypatch.setattr(engine._core, "_generation", lambda work: _impossible())
+    with pytest.raises(EngineError, match="refuses the request"):
+        await engine.generate([1, 2], Sampling(max_tokens=2))
+    monkeypatch.undo()
+    assert len((await running).token_ids) == 200
+    assert len(await engine.score([1, 2], [3, 4])) == 2
+
+
+def _impossible() -> object:
+    from vllm import SamplingParams
+
+    return SamplingParams(max_tokens=2, logprobs=10**6)
+
+
+async def test_a_process_that_cannot_start_says_what_it_failed_of(qwen: Path) -> None:
+    """Less room for keys and values than one sequence needs is found in vLLM's process only."""
+    with pytest.raises(EngineError) as failed:
+        VllmEngine(qwen, section(vllm=vllm_section(process="own", kv_cache_gib=1e-6)))
+    message = str(failed.value)
+    assert "See root cause above" not in message.splitlines()[0]
+    assert "memory for the cache blocks" in message.splitlines()[0], message
+    assert "Traceback (most recent call last)" in message
+
+
 async def test_what_cannot_be_opened_says_why(
     qwen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

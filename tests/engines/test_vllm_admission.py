@@ -6,12 +6,18 @@ The same rules are proven with vLLM itself in test_vllm.py, where vLLM is instal
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
 import shutil
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import ModuleType, SimpleNamespace
+from typing import Any, Protocol, cast
 
 import pytest
 import torch
@@ -21,10 +27,11 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepped import Limits
 from actfirst.engines.stepping import SteppingLoop
 from actfirst.engines.vllm.admission import Admission, Request
-from actfirst.engines.vllm.core import folder_for
+from actfirst.engines.vllm.core import VllmCore, folder_for
 from actfirst.engines.vllm.engine import expected_tensors
+from actfirst.engines.vllm.stderr import Teed, root_cause
 from actfirst.engines.vllm.turns import Turns
-from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
+from actfirst.engines.vllm.work import Failed, Finished, Generating, Refused, Scoring, Work
 from actfirst.errors import EngineDied, EngineError
 from actfirst.models.shapes import read_shape
 from actfirst.records import Completion, StopReason
@@ -54,7 +61,7 @@ class Pretence:
 
     def start(self, name: str, work: Work) -> None:
         if isinstance(work, Generating) and work.prompt == (13,):
-            raise ValueError("thirteen")
+            raise Refused("thirteen")
         if self.unstartable is not None:
             raise self.unstartable
         self.started.append(name)
@@ -65,7 +72,7 @@ class Pretence:
         del self.left[name]
         self.cancelled.append(name)
 
-    def step(self) -> list[Finished]:
+    def step(self) -> list[Finished | Failed]:
         self.held.wait(10)
         if self.explode is not None:
             raise self.explode
@@ -75,7 +82,9 @@ class Pretence:
             del self.left[name]
         return [self._finished(name, self.works[name]) for name in done]
 
-    def _finished(self, name: str, work: Work) -> Finished:
+    def _finished(self, name: str, work: Work) -> Finished | Failed:
+        if isinstance(work, Generating) and work.prompt == (14,):
+            return Failed(name, "fourteen")
         if isinstance(work, Scoring):
             return Finished(
                 name, (), (-1.0,) * (len(work.ids) - work.begin), StopReason.LENGTH, len(work.ids), 0
@@ -246,6 +255,85 @@ async def test_what_the_core_refuses_fails_alone(bench: MakeBench) -> None:
     assert it.loop.stats().waiting == 0
 
 
+async def test_what_the_core_gives_up_later_fails_alone(bench: MakeBench) -> None:
+    it = bench(2)
+    given_up = it.ask(Generating((14,), Sampling(max_tokens=1), Priority.FULL))
+    fine = it.generate(2)
+    with pytest.raises(EngineError, match="gave a request up: fourteen"):
+        await given_up.future
+    assert (await fine.future).token_ids == (0, 0)
+
+
+@pytest.fixture
+def vllm_errors(monkeypatch: pytest.MonkeyPatch) -> type[Exception]:
+    """What vLLM 0.32 raises for a fault of a request. It is no ValueError. Faked only where vLLM is absent."""
+    if importlib.util.find_spec("vllm") is not None:
+        from vllm.exceptions import VLLMValidationError
+
+        return cast("type[Exception]", VLLMValidationError)
+    package, errors = ModuleType("vllm"), ModuleType("vllm.exceptions")
+    client = type("VLLMClientError", (Exception,), {})
+    package.TokensPrompt = dict  # type: ignore[attr-defined]
+    errors.VLLMClientError = client  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", package)
+    monkeypatch.setitem(sys.modules, "vllm.exceptions", errors)
+    return type("VLLMValidationError", (client,), {})
+
+
+def test_vllms_validation_error_is_a_refusal_and_leaves_nothing_behind(
+    vllm_errors: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise vllm_errors("logprob_token_ids are out of range")
+
+    core = VllmCore.__new__(VllmCore)
+    core._priority, core._scoring = True, {}
+    core._engine = SimpleNamespace(renderer=SimpleNamespace(render_cmpl=lambda _: [{}]), add_request=refuse)
+    monkeypatch.setattr("actfirst.engines.vllm.core._scoring", lambda work: None)
+    assert not issubclass(vllm_errors, ValueError)
+    with pytest.raises(Refused, match="out of range"):
+        core.start("7", Scoring((1, 2, 3), 1))
+    assert core._scoring == {}
+
+
+FAILING = """
+import sys
+try:
+    raise OSError("no room on the device")
+except OSError as error:
+    sys.stderr.write("a line before\\n")
+    raise RuntimeError("cannot start") from error
+"""
+
+
+def test_the_first_exception_of_a_failed_process_is_found_in_what_it_wrote() -> None:
+    errors = Teed()
+    with pytest.raises(subprocess.CalledProcessError), errors.started():
+        subprocess.run([sys.executable, "-c", FAILING], check=True)
+    cause = root_cause(errors.text())
+    assert cause.splitlines()[0] == "OSError: no room on the device"
+    assert "Traceback (most recent call last)" in cause
+    assert "RuntimeError: cannot start" in errors.text()
+    assert root_cause("all is well\n") == ""
+
+
+def test_the_error_stream_is_the_old_one_after_processes_have_started(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    errors = Teed()
+    with errors.started():
+        child = subprocess.Popen([sys.executable, "-c", "import os; os.write(2, b'from the child')"])
+    os.write(2, b"from here ")
+    child.wait(60)
+    deadline = [0.1] * 100
+    while "child" not in errors.text() and deadline:
+        time.sleep(deadline.pop())
+    assert errors.text() == "from the child"
+    shown = capfd.readouterr().err
+    assert "from here" in shown
+    assert "from the child" in shown
+
+
 async def test_an_exception_in_a_step_fails_everything_with_its_cause(bench: MakeBench) -> None:
     it = bench(1)
     it.core.held.clear()
@@ -264,7 +352,11 @@ async def test_an_exception_in_a_step_fails_everything_with_its_cause(bench: Mak
 async def test_weights_that_cannot_be_installed_fail_whoever_waits_for_them(bench: MakeBench) -> None:
     it = bench(1)
     it.core.unusable = RuntimeError("a file is gone")
-    loads = [it.load(7, 4), it.load(8, 5)]
+    it.core.held.clear()
+    it.generate(1)
+    await until(lambda: it.loop.stats().running == 1)
+    loads = [it.load(7, 4), it.load(8, 5)]  # both wait for what is under way
+    it.core.held.set()
     for load in loads:
         with pytest.raises(EngineDied, match="died of RuntimeError: a file is gone"):
             await asyncio.wait_for(load, 5)

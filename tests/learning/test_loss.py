@@ -104,7 +104,8 @@ def test_statistics_of_a_hand_made_batch() -> None:
     behaviour = torch.tensor([-1.0, -2.0, -3.0, -1.0], dtype=torch.float64)
     advantage = torch.tensor([0.5, -1.0, -1.0, -1.0], dtype=torch.float64)
     logp = behaviour + torch.tensor([1.5, 0.5, 4.0, 0.1], dtype=torch.float64).log()
-    _, stats = surrogate_loss(logp, behaviour, advantage, torch.full((4,), 0.25, dtype=torch.float64), PAPER)
+    _, row = surrogate_loss(logp, behaviour, advantage, torch.full((4,), 0.25, dtype=torch.float64), PAPER)
+    stats = LossStats.of(row.tolist())
     # Losses by hand: -1.2 x 0.5 (clipped), 0.8 x 1 (clipped), 3 x 1 (dual clipped), 0.8 x 1 (clipped).
     assert stats.loss == pytest.approx((-0.6 + 0.8 + 3.0 + 0.8) / 4)
     assert (stats.tokens, stats.clipped, stats.dual_clipped) == (4, 3, 1)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
+from actfirst.learning.loss import fetch
+from actfirst.learning.packing import lay_out
 from actfirst.learning.update import Learner
+from actfirst.models.shapes import head_tokens
 from actfirst.records import TurnSample
 from tests.learning.making import VOCABULARY, learning, make_samples, paper_loss, plain_logprobs, plain_model
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -83,7 +88,7 @@ def test_micro_batching_has_no_effect(checkpoint: Path, budget: int) -> None:
 def test_the_head_in_chunks_has_no_effect(qwen3: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = make_samples(6)
     whole = gradient(qwen3, samples)
-    monkeypatch.setattr("actfirst.learning.update.LOGITS_AT_ONCE", 7 * 400)
+    monkeypatch.setattr("actfirst.models.shapes.LOGITS_AT_ONCE", 7 * 400)
     assert torch.allclose(gradient(qwen3, samples), whole, atol=1e-5)
 
 
@@ -268,3 +273,39 @@ def test_a_broken_checkpoint_is_refused_by_name(name: str, content: bytes | None
     path.write_bytes(path.read_bytes()[:-100] if content is None else content)
     with pytest.raises(CheckpointError, match=str(folder)):
         Learner(folder, OPTIONS)
+
+
+class Reads(TorchDispatchMode):
+    """Counts where Python waits for a value of a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_no_chunk_of_the_head_waits_for_its_statistics(
+    qwen3: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("actfirst.learning.update.head_tokens", lambda vocabulary, gpu: chunk)
+    learner = Learner(qwen3, learning())
+    layout = lay_out(make_samples(4), 4, learner._loss)
+    states = learner._states(layout)  # before: attention's bias and this way of counting do not go together
+    monkeypatch.setattr(learner, "_states", lambda layout: states)
+    with Reads() as reads:
+        table = learner._backward(layout)
+    assert len(table) == -(-len(layout.target_N) // chunk)
+    assert reads.count == 0
+    assert fetch([table]).tokens == len(layout.target_N)
+
+
+def test_on_a_gpu_the_head_computes_at_least_2048_tokens_at_a_time() -> None:
+    assert head_tokens(151_936, gpu=True) == 2048
+    assert head_tokens(151_936, gpu=False) == 220
+    assert head_tokens(400, gpu=True) == head_tokens(400, gpu=False) == 2**25 // 400

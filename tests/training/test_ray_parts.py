@@ -24,6 +24,7 @@ from actfirst.errors import (
 )
 from actfirst.records import EngineStats, Observation, Task, UpdateStats
 from actfirst.training.ray import learner as learner_module
+from actfirst.training.ray import publish as publish_module
 from actfirst.training.ray.cluster import Demands, check_room
 from actfirst.training.ray.engine_actor import EngineActor
 from actfirst.training.ray.environments import RayPool
@@ -298,6 +299,99 @@ def test_a_broadcast_reaches_every_member() -> None:
     assert sorted(got) == [1, 2]
     for received in got.values():
         assert all(torch.equal(received[name], weights[name]) for name in weights)
+
+
+class FakeGroup:
+    """A process group as NCCL is: whoever waits for a member that never comes waits until the group is aborted."""
+
+    def __init__(self, works: int = 0, failure: Exception | None = None, *, polite: bool = True) -> None:
+        """The first `works` collectives end; the next one raises `failure`, or never ends."""
+        self.works, self.failure, self.polite = works, failure, polite
+        self.aborted = threading.Event()
+
+    def broadcast(self, tensor: torch.Tensor, root: int) -> FakeGroup:
+        return self
+
+    def wait(self) -> None:
+        self.works -= 1
+        if self.works >= 0:
+            return
+        if self.failure is not None:
+            raise self.failure
+        self.aborted.wait(60)
+        raise RuntimeError("NCCL communicator was aborted")
+
+    def abort(self) -> None:
+        self.aborted.set()
+        if not self.polite:
+            raise RuntimeError("abort failed too")
+
+
+def group_of(fake: FakeGroup, patience: float) -> WeightGroup:
+    group = WeightGroup(free_address("127.0.0.1"), 0, 1, "cpu")
+    group._group, group._patience = fake, patience
+    return group
+
+
+WEIGHTS = {"a": torch.zeros(3), "b": torch.zeros(2)}
+
+
+def test_a_receiver_that_fails_before_its_first_collective_does_not_hold_the_sender() -> None:
+    fake = FakeGroup()
+    group = group_of(fake, patience=600)
+    group.fail("OutOfMemoryError: no room for a")
+    with pytest.raises(EngineError, match="OutOfMemoryError: no room for a"):
+        group.send(WEIGHTS.items(), "float32")
+    assert fake.aborted.is_set()
+
+
+@pytest.mark.parametrize("works", [0, 1], ids=["hangs at once", "hangs late"])
+@pytest.mark.parametrize("polite", [True, False], ids=["can be aborted", "cannot"])
+def test_a_member_that_hangs_is_left_after_the_patience_of_the_group(works: int, polite: bool) -> None:
+    fake = FakeGroup(works, polite=polite)
+    with pytest.raises(EngineError, match="did nothing for"):
+        group_of(fake, patience=0.1).receive(entries(WEIGHTS.items()), "float32")
+    assert fake.aborted.is_set()
+
+
+def test_a_member_that_dies_is_told_as_the_group_tells_it() -> None:
+    with pytest.raises(RuntimeError, match="connection reset"):
+        group_of(FakeGroup(1, RuntimeError("connection reset")), 600).send(WEIGHTS.items(), "float32")
+
+
+async def test_an_engine_that_cannot_receive_tells_the_sender() -> None:
+    told: list[str] = []
+    actor = EngineActor(EngineSection(), Path("model"))
+    actor._group = group = WeightGroup.__new__(WeightGroup)
+    group.fail = told.append  # type: ignore[method-assign]
+    with pytest.raises(AttributeError):  # it has no device yet
+        await actor.receive(entries(WEIGHTS.items()), "float32", 1)
+    assert len(told) == 1
+
+
+async def test_a_sender_that_never_answers_is_lost_with_its_learner(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "TRANSFER_SECONDS", 0.1)
+    learner, ranks = make_learner(1, "runtime.weight_sync=collective")
+
+    async def never(self: FakeRank, dtype: str) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(FakeRank, "on_broadcast", never)
+    with pytest.raises(LearnerLost, match=r"no answer in 0\.1 s"):
+        await learner.weights().deliver([Receiver()], 0)
+    assert ranks[0].dead.is_set()
+
+
+async def test_an_engine_to_which_no_weights_come_in_time_is_lost(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish_module, "TRANSFER_SECONDS", 0.1)
+    learner, _ = make_learner(1, "runtime.weight_sync=store")
+    slow, fine = FakeEngine(), FakeEngine()
+    slow.travelled.clear()
+    assert await learner.weights().deliver([slow, fine], 0) == [None, 0]
 
 
 def test_a_cluster_that_is_too_small_is_refused_by_name() -> None:

@@ -151,6 +151,9 @@ class ReferencesSection(Section):
     )
 
 
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+
 class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
@@ -188,6 +191,9 @@ class LearnerSection(Section):
     token_budget: Positive = Field(16384, description="tokens per micro-batch; has no effect on the result")
     precision: Literal["float32", "bfloat16"] = Field(
         "bfloat16", description="of the forward and backward pass"
+    )
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where learner_gpus are set)"
     )
     threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
     activation_checkpointing: bool = Field(
@@ -275,6 +281,9 @@ class EngineSection(Section):
         "(the embedded engine always uses seeds: they cost nothing there)",
     )
     dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where engine_gpus are set)"
+    )
     threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
     weight_check_every: NonNegative = Field(
         1,
@@ -303,6 +312,9 @@ class TeacherSection(Section):
     max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
     prefix_caching: bool = Field(True, description="prompts with the same beginning share its computation")
     dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
+    device: Device = Field(
+        "auto", description="auto: a GPU where there is one (Ray: where teacher_gpus are set)"
+    )
     threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
     vllm: VllmSection = VllmSection()
     server: ServerSection = ServerSection()

@@ -54,6 +54,12 @@ class LossStats:
     kl: float = 0.0
     entropy: float = 0.0
 
+    @classmethod
+    def of(cls, row: Sequence[float]) -> LossStats:
+        """From what `surrogate_loss` gives, read from the device."""
+        loss, tokens, advantage, clipped, dual_clipped, *others = row
+        return cls(loss, int(tokens), advantage, int(clipped), int(dual_clipped), *others)
+
     def __add__(self, other: LossStats) -> LossStats:
         return LossStats(
             self.loss + other.loss,
@@ -113,38 +119,47 @@ def surrogate_loss(
     config: LossConfig,
     anchor_N: Tensor | None = None,
     entropy_N: Tensor | None = None,
-) -> tuple[Tensor, LossStats]:
-    """The part of L_sur that these tokens contribute, and its statistics.
+) -> tuple[Tensor, Tensor]:
+    """The part of L_sur that these tokens contribute, and its statistics: a row for `LossStats.of`, on the device.
 
     `anchor_N` and `entropy_N` are read where their weights are not 0.
     """
     ratio_N = bounded_ratio(logp_N, behaviour_N, config)
     loss_N = -advantage_N * logp_N if config.likelihood else token_loss(ratio_N, advantage_N, config)
-    kl = entropy = 0.0
+    kl = entropy = loss_N.new_zeros((), dtype=torch.float64)
     if config.kl_weight and anchor_N is not None:
         kl_N = anchor_kl(logp_N, anchor_N, config)
         loss_N = loss_N + config.kl_weight * kl_N
-        kl = float(kl_N.detach().double().sum())
+        kl = kl_N.detach().double().sum()
     if config.entropy_weight and entropy_N is not None:
         loss_N = loss_N - config.entropy_weight * entropy_N
-        entropy = float(entropy_N.detach().double().sum())
+        entropy = entropy_N.detach().double().sum()
     loss = (share_N * loss_N).sum()
-    stats = _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
-    return loss, replace(stats, kl=kl, entropy=entropy)
+    row = _statistics(loss.detach(), ratio_N.detach(), advantage_N, config)
+    return loss, torch.stack([value.double() for value in (*row, kl, entropy)])
 
 
-def _statistics(loss: Tensor, ratio_N: Tensor, advantage_N: Tensor, config: LossConfig) -> LossStats:
+def fetch(tables: Sequence[Tensor]) -> LossStats:
+    """The sum over micro-batches, each with one row for each of its parts. The device is asked once for all."""
+    if not tables:
+        return LossStats()
+    rows = iter(torch.cat(list(tables)).tolist())
+    batches = [sum((LossStats.of(next(rows)) for _ in table), LossStats()) for table in tables]
+    return sum(batches, LossStats())
+
+
+def _statistics(loss: Tensor, ratio_N: Tensor, advantage_N: Tensor, config: LossConfig) -> tuple[Tensor, ...]:
     clipped_N = ratio_N.clamp(1.0 - config.clip, 1.0 + config.clip)
     falling_N = advantage_N < 0
     ppo_clips_N = clipped_N * advantage_N < ratio_N * advantage_N
     dual_clips_N = falling_N & (ratio_N > config.dual_clip)
-    return LossStats(
-        loss=float(loss),
-        tokens=ratio_N.numel(),
-        advantage=float(advantage_N.double().sum()),
-        clipped=int(ppo_clips_N.sum()),
-        dual_clipped=int(dual_clips_N.sum()),
-        ratio=float(ratio_N.double().sum()),
-        ratio_min=float(ratio_N.min()),
-        ratio_max=float(ratio_N.max()),
+    return (
+        loss,
+        loss.new_full((), ratio_N.numel(), dtype=torch.float64),
+        advantage_N.double().sum(),
+        ppo_clips_N.sum(),
+        dual_clips_N.sum(),
+        ratio_N.double().sum(),
+        ratio_N.min(),
+        ratio_N.max(),
     )

@@ -103,12 +103,16 @@ def lay_out(
     ends = np.cumsum([len(j) for j in kept])
     shares = [response_share(len(j), s.weight, responses, loss) for s, j in zip(samples, kept)]
 
+    on_gpu = torch.device(device).type == "cuda"
+
     def indices(values: Array) -> Tensor:
-        return torch.from_numpy(values).to(device)
+        tensor = torch.from_numpy(values)
+        # From pinned memory the copy goes on beside the processor, which lays out the rest meanwhile.
+        return tensor.pin_memory().to(device, non_blocking=True) if on_gpu else tensor.to(device)
 
     def stream(values: Sequence[Sequence[float]]) -> Tensor:
         picked = np.concatenate([np.asarray(row)[j] for row, j in zip(values, kept)])
-        return torch.from_numpy(picked.astype(np.float32)).to(device)
+        return indices(picked.astype(np.float32))
 
     def queries(positions: Sequence[Array], items: Sequence[Array], count: int) -> Queries:
         """Queries of each sequence at its `positions`, for its `items` of `count` in all."""

@@ -25,7 +25,7 @@ from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
 from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
 from actfirst.learning.packing import Layout, input_length
-from actfirst.learning.update import Learner, Work
+from actfirst.learning.update import Batch, Learner, Work, fetched
 from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
 
@@ -79,12 +79,13 @@ class ShardedLearner(Learner):
 
     def _gradient(self, samples: Sequence[TurnSample]) -> Work:
         steps = balanced_steps(samples, self.settings.token_budget, self.ranks)
-        work = Work()
+        batches: list[Batch] = []
         for step in steps:
             # A rank without samples still helps to gather weights: it computes one that counts for nothing.
             stand_in = [replace(min(step[0], key=input_length), weight=0.0)]
             done = self._one_batch(step[self.rank] or stand_in, len(samples))
-            work += done if step[self.rank] else Work()
+            batches += [done] if step[self.rank] else []
+        work = fetched(batches)
         everywhere: list[Work] = [work] * self.ranks
         dist.all_gather_object(everywhere, work)
         return sum(everywhere, Work())

@@ -33,13 +33,13 @@ from actfirst.learning.forward import (
     supervised_states,
 )
 from actfirst.learning.lora import add_adapters, merged
-from actfirst.learning.loss import LossConfig, LossStats, surrogate_loss, token_mean
+from actfirst.learning.loss import LossConfig, LossStats, fetch, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.samples import check_samples
 from actfirst.learning.schedule import rate_of
 from actfirst.models.folder import read_config
 from actfirst.models.general import no_progress_bar, open_general
-from actfirst.models.shapes import EMBEDDING, HEAD, LOGITS_AT_ONCE, hand_written
+from actfirst.models.shapes import EMBEDDING, HEAD, hand_written, head_tokens
 from actfirst.records import TurnSample, UpdateStats
 
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
@@ -69,6 +69,20 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(self.sums + other.sums, self.micro_batches + other.micro_batches, self.rows + other.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one micro-batch gave: a table of statistics that is still on the device, and its rows."""
+
+    table: Tensor
+    rows: int
+
+
+def fetched(batches: Sequence[Batch]) -> Work:
+    """The work of all micro-batches: the one place where the learner waits for its statistics."""
+    sums = fetch([batch.table for batch in batches])
+    return Work(sums, len(batches), sum(batch.rows for batch in batches))
 
 
 class Learner:
@@ -240,11 +254,11 @@ class Learner:
     def _gradient(self, samples: Sequence[TurnSample]) -> Work:
         """Add the gradient of the mean over `samples`, micro-batch by micro-batch."""
         batches = micro_batches(samples, self.settings.token_budget)
-        return sum((self._one_batch(batch, len(samples)) for batch in batches), Work())
+        return fetched([self._one_batch(batch, len(samples)) for batch in batches])
 
-    def _one_batch(self, batch: Sequence[TurnSample], responses: int) -> Work:
+    def _one_batch(self, batch: Sequence[TurnSample], responses: int) -> Batch:
         layout = lay_out(batch, responses, self._loss, self.device)
-        return Work(self._backward(layout), 1, len(layout.token_U))
+        return Batch(self._backward(layout), len(layout.token_U))
 
     def _states(self, layout: Layout) -> Tensor:
         if self.general:
@@ -260,14 +274,14 @@ class Learner:
             else call
         )
 
-    def _backward(self, layout: Layout) -> LossStats:
-        """Add the gradient of one micro-batch.
+    def _backward(self, layout: Layout) -> Tensor:
+        """Add the gradient of one micro-batch; returns its statistics, one row for each chunk.
 
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = max(1, LOGITS_AT_ONCE // self._vocabulary)
-        sums = LossStats()
+        chunk = head_tokens(self._vocabulary, gpu=torch.device(self.device).type == "cuda")
+        rows: list[Tensor] = []
         with self._autocast():
             state_NH = self._states(layout)
         leaf_NH = state_NH.detach().requires_grad_()
@@ -281,13 +295,13 @@ class Learner:
                     logp, entropy = logprobs_and_entropy(self._model, state, target)
                 else:
                     logp = logprobs(self._model, state, target)
-            loss, stats = surrogate_loss(logp, behaviour, advantage, share, self._loss, anchor, entropy)
+            loss, row = surrogate_loss(logp, behaviour, advantage, share, self._loss, anchor, entropy)
             if torch.is_grad_enabled():
                 loss.backward()  # type: ignore[no-untyped-call]
-            sums = sums + stats
+            rows.append(row)
         if torch.is_grad_enabled():
             state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
-        return sums
+        return torch.stack(rows)
 
     @contextmanager
     def _likelihood(self) -> Iterator[None]:
@@ -308,7 +322,7 @@ class Learner:
         guilty = []
         for sample in (sample for sample in samples if any(sample.mask)):
             self._optimizer.zero_grad(set_to_none=True)
-            stats = self._backward(lay_out([sample], len(samples), self._loss, self.device))
+            stats = fetch([self._backward(lay_out([sample], len(samples), self._loss, self.device))])
             norm = torch.nn.utils.get_total_norm(
                 [p.grad for p in self._parameters.values() if p.grad is not None]
             )

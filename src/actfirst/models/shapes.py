@@ -22,6 +22,13 @@ ARCHITECTURES = ("qwen3", "qwen2", "llama")
 
 LOGITS_AT_ONCE = 1 << 25
 """The learner makes logits for this many (token, vocabulary entry) pairs at a time: 128 MB in float32."""
+_HEAD_TOKENS_ON_GPU = 2048
+"""Fewer rows than this leave a GPU idle in the head's products."""
+
+
+def head_tokens(vocabulary: int, *, gpu: bool) -> int:
+    """Tokens whose logits the learner holds at a time."""
+    return max(_HEAD_TOKENS_ON_GPU if gpu else 1, LOGITS_AT_ONCE // vocabulary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from actfirst.config.config import Config
 from actfirst.config.sections import EngineSection, TeacherSection
 from actfirst.methods.table import needs_teacher
-from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, shape_of
+from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, head_tokens, shape_of
 
 GPU_BYTES = 80e9
 """Memory of a GPU where nothing else is known: that of the paper's A100."""
@@ -57,14 +57,14 @@ class Footprint:
         return sum(self.bytes_of.values())
 
 
-def footprints(config: Config) -> list[Footprint]:
-    """Of each part whose model is known."""
+def footprints(config: Config, gpu_bytes: float = GPU_BYTES) -> list[Footprint]:
+    """Of each part whose model is known, where each GPU has so much memory."""
     student, teacher = shape_of(config.models.student), shape_of(config.models.teacher)
     found = []
     if student is not None:
-        found.append(_engine("rollout engine", *student, config.engine, config, taking=True))
+        found.append(_engine("rollout engine", *student, config.engine, config, gpu_bytes, taking=True))
     if teacher is not None and config.teacher.kind != "server" and needs_teacher(config):
-        found.append(_engine("teacher replica", *teacher, config.teacher, config, taking=False))
+        found.append(_engine("teacher replica", *teacher, config.teacher, config, gpu_bytes, taking=False))
     if student is not None:
         found.append(_learner(*student, config))
     return found
@@ -74,6 +74,8 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
     settings, ranks = config.learner, config.runtime.learners
     trained = _trained(shape, settings.adapter_rank)
     saved, tokens = SAVED[settings.precision].of(shape), settings.token_budget
+    gpu = settings.device != "cpu" and config.runtime.learner_gpus > 0
+    logits = head_tokens(shape.vocab_size, gpu=gpu) * shape.vocab_size if gpu else LOGITS_AT_ONCE
     kept = RESIDUAL * shape.hidden_size * shape.layers + saved if settings.activation_checkpointing else None
     return Footprint(
         "learner rank",
@@ -84,7 +86,7 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
             "optimizer": 8 * trained / ranks,
             "gathered": _gathered(shape, settings.precision, ranks, trains_all=trained == shape.parameters),
             "activations": tokens * (kept if kept is not None else saved * shape.layers),
-            "logits": LOGITS_AT_ONCE * _LOGIT_BYTES[settings.precision],
+            "logits": logits * _LOGIT_BYTES[settings.precision],
         },
         f"{tokens:,} tokens" + (", recomputed" if settings.activation_checkpointing else ""),
     )
@@ -115,6 +117,7 @@ def _engine(
     shape: ModelShape,
     settings: EngineSection | TeacherSection,
     config: Config,
+    gpu_bytes: float,
     *,
     taking: bool,
 ) -> Footprint:
@@ -124,7 +127,7 @@ def _engine(
     longest = limits.prompt_limit + limits.response_limit
     each = size * shape.kv_values_per_token * longest
     if settings.kind == "vllm":
-        share = settings.vllm.gpu_memory_utilization * GPU_BYTES * settings.vllm.tensor_parallel
+        share = settings.vllm.gpu_memory_utilization * gpu_bytes * settings.vllm.tensor_parallel
         cache = max(0.0, share - weights)
     else:
         cache = each * settings.max_concurrency

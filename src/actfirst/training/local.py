@@ -14,6 +14,7 @@ from actfirst.config.sections import LearnerSection
 from actfirst.learning.checkpoint import Checkpoint, prune, save
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.update import Learner
+from actfirst.models.device import compute_device
 from actfirst.records import TurnSample, UpdateStats
 
 Result = TypeVar("Result")
@@ -21,7 +22,8 @@ Result = TypeVar("Result")
 
 class LocalLearner:
     def __init__(self, student: Path, settings: LearnerSection, checkpoints: Path) -> None:
-        self._learner = Learner(student, settings)
+        device = compute_device(settings.device, "learner.device")
+        self._learner = Learner(student, settings, device)
         self._checkpoints = checkpoints
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
 

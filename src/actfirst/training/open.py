@@ -52,6 +52,7 @@ from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.arrival import Arrival, Scores
 from actfirst.training.clock import START_UP, StageClock
+from actfirst.training.devices import check_devices
 from actfirst.training.preflight import pin_models
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
@@ -128,6 +129,7 @@ def find_parts(config: Config) -> Found:
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
     check_installed(config)
+    check_devices(config)
     # What a server holds is proven when the run begins: it has to be asked.
     asked_here = needs_teacher(config) and config.teacher.kind != "server"
     teacher = resolve_model(config.models.teacher, "models.teacher") if asked_here else None

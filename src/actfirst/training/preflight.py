@@ -17,6 +17,7 @@ from actfirst.models.folder import check_model, quiet_libraries, trained_model
 from actfirst.models.hub import pinned
 from actfirst.rollout.stage import open_references, open_stage
 from actfirst.runs.sinks import check_sinks
+from actfirst.training.devices import check_devices
 from actfirst.training.proofs import check_installed, check_limits, check_tokenizers
 
 
@@ -35,7 +36,14 @@ def faults(config: Config) -> list[str]:
     """What is missing or does not fit, one message each; empty if a run can begin."""
     quiet_libraries()
     found: list[str] = []
-    checks: list[Callable[[Config], None]] = [_models, check_installed, _tracking, _interpreter, _world]
+    checks: list[Callable[[Config], None]] = [
+        _models,
+        check_installed,
+        check_devices,
+        _tracking,
+        _interpreter,
+        _world,
+    ]
     for check in checks:
         try:
             check(config)

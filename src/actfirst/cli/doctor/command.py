@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def doctor(
     recipe: Annotated[
-        str | None, typer.Argument(help="Check also what this recipe names: models, folders, files.")
+        str | None,
+        typer.Argument(help="Check also what this recipe names (models, folders, files) and its GPUs."),
     ] = None,
     overrides: Overrides = None,
     json_file: ResultFile = None,
@@ -60,11 +61,14 @@ def doctor(
 
 def _recipe(recipe: str, overrides: list[str]) -> list[Finding]:
     """One finding for each fault of a recipe, or one that says that there is none."""
+    from actfirst.cli.doctor.gpus import Machine, gpu_findings
     from actfirst.config.load import resolve
     from actfirst.environments.findings import Finding, State
     from actfirst.training.preflight import faults
 
-    found = faults(resolve(recipe, overrides))
+    config = resolve(recipe, overrides)
+    gpus = list(gpu_findings(config, Machine.look()))
+    found = faults(config)
     if not found:
-        return [Finding("recipe", State.OK, f"all that {recipe} names is there")]
-    return [Finding("recipe", State.BROKEN, fault) for fault in found]
+        return [Finding("recipe", State.OK, f"all that {recipe} names is there"), *gpus]
+    return [*(Finding("recipe", State.BROKEN, fault) for fault in found), *gpus]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from actfirst.engines.embedded.weights import PackedWeights
 from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine, of_student
 from actfirst.engines.stepping import Counters, SteppingLoop
 from actfirst.errors import EngineError
+from actfirst.models.device import compute_device
 from actfirst.models.files import ModelFiles, read_files, read_weights
 from actfirst.models.folder import read_config
 from actfirst.models.general import Model as Transformer
@@ -47,14 +49,15 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         limits.check_weights(weights)
         self._stopping = Stopping(files.eos_ids, files.tokens)
         self._caching = settings.prefix_caching
-        with torch.inference_mode():
+        device = compute_device(settings.device, "device")
+        with _computing(device):
             self._versions = _build(shape, self._stopping, settings, general)
             self._versions.install(weights, 0)
         loop = SteppingLoop(
             self._versions,
             name="embedded-engine",
             threads=settings.threads or torch.get_num_threads(),
-            within=torch.inference_mode(),
+            within=_computing(device),
         )
         super().__init__(loop, limits)
 
@@ -66,7 +69,8 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         """
         if hand_written(read_config(folder)) and not general:
             return cls(read_files(folder), read_weights(folder), settings)
-        files, model = read_files(folder), open_general(folder, DTYPES[settings.dtype])
+        device = compute_device(settings.device, "device")
+        files, model = read_files(folder), open_general(folder, DTYPES[settings.dtype]).to(device)
         return cls(files, dict(model.named_parameters()), settings, model)
 
     def memory(self) -> int:
@@ -104,6 +108,13 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
 
     def _keys(self, prompt: IdArray) -> tuple[bytes, ...]:
         return block_keys(prompt) if self._caching else ()
+
+
+@contextmanager
+def _computing(device: str) -> Iterator[None]:
+    """What the engine's tensors are made in: on the device, and without gradients."""
+    with torch.inference_mode(), nullcontext() if device == "cpu" else torch.device(device):
+        yield
 
 
 def _tensors(model: Transformer) -> dict[str, tuple[int, ...]]:

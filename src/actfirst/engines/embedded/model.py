@@ -101,12 +101,12 @@ class DraftBatch(DecodeBatch):
         place_N = slot_N * widest + np.repeat(offset_T, c.kv_heads)
         pos_N = np.repeat(pos_B[sequence_T] + offset_T, c.kv_heads)
 
-        slots, self.pos_N = torch.from_numpy(slot_N), torch.from_numpy(pos_N)
-        self._source, self._place_N, self._widest = torch.from_numpy(source), torch.from_numpy(place_N), widest
+        slots, self.pos_N = torch.as_tensor(slot_N), torch.as_tensor(pos_N)
+        self._source, self._place_N, self._widest = torch.as_tensor(source), torch.as_tensor(place_N), widest
         self.value_index = cache.value_start[slots] + self.pos_N
         self.key_index = cache.key_start[slots] + self.pos_N.unsqueeze(1)
         rows = size * c.kv_heads
-        pos_BW = torch.from_numpy(pos_B[:, None] + offset_BW)
+        pos_BW = torch.as_tensor(pos_B[:, None] + offset_BW)
         wide = pos_BW[:, None, :, None].expand(-1, c.kv_heads, -1, c.group)
         self._query_positions = wide.reshape(rows, -1, 1)
         self.mask = self._mask(cache, pos_BW)

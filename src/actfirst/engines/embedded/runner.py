@@ -123,7 +123,7 @@ class Runner:
         if not work:
             return self._last_tokens
         ids = [part for item in work for part in _given(item.sequence, item.span)]
-        prompts = torch.from_numpy(np.concatenate(ids))
+        prompts = torch.as_tensor(np.concatenate(ids))
         return torch.cat((self._last_tokens, prompts)) if len(self._last_tokens) else prompts
 
     def _after_prefill(self, work: Rows[Work]) -> None:
@@ -200,7 +200,7 @@ class Runner:
         ]
         if not scored:
             return
-        targets_R = torch.from_numpy(np.concatenate([targets for _, targets in scored]))
+        targets_R = torch.as_tensor(np.concatenate([targets for _, targets in scored]))
         size = max(1, SCORE_ELEMENTS // self._model.weights.config.vocab_size)
         logprobs: list[float] = []
         for i in range(0, len(targets_R), size):

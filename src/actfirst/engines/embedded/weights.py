@@ -84,7 +84,7 @@ class PackedWeights:
         c, group = self.config, self.config.group
 
         def read(name: str, what: str = "weight") -> Tensor:
-            return state[f"{prefix}{name}.{what}"].to("cpu", torch.float32)
+            return state[f"{prefix}{name}.{what}"].to(layer.out.device, torch.float32)
 
         perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1)
         into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)

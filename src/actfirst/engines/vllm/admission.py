@@ -20,7 +20,7 @@ import torch
 from actfirst.config.sections import Swap
 from actfirst.engines.base import Priority
 from actfirst.engines.stepping import Counters, Result
-from actfirst.engines.vllm.work import Core, Finished, Scoring, Work
+from actfirst.engines.vllm.work import Core, Failed, Finished, Refused, Scoring, Work
 from actfirst.errors import EngineError
 from actfirst.records import Completion
 
@@ -120,12 +120,14 @@ class Admission:
             self._inside[request.name] = request  # before it starts: a failure on the way must find its future
             try:
                 self._core.start(request.name, request.work)
-            except ValueError as error:
+            except Refused as error:
                 del self._inside[request.name]
                 refused.append((request, EngineError(f"vLLM refuses the request: {error}")))
         return refused
 
-    def _result(self, request: Request, done: Finished) -> Result:
+    def _result(self, request: Request, done: Finished | Failed) -> Result:
+        if isinstance(done, Failed):
+            return EngineError(f"vLLM gave a request up: {done.reason}")
         counters, priority = self.counters, request.work.priority
         counters.prefilled[priority] += done.prefilled
         counters.cached[priority] += done.cached

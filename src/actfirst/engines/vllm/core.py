@@ -20,9 +20,10 @@ import numpy as np
 import torch
 
 from actfirst.engines.stepped import Settings, of_student
+from actfirst.engines.vllm.stderr import Teed, root_cause
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.watch import watch
-from actfirst.engines.vllm.work import Finished, Generating, Scoring, Work
+from actfirst.engines.vllm.work import Failed, Finished, Generating, Refused, Scoring, Work
 from actfirst.errors import EngineError
 from actfirst.models.files import eos_ids
 from actfirst.models.folder import read_config
@@ -37,6 +38,7 @@ INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md
 _CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
 _SHARED_MEMORY = Path("/dev/shm")
 _IN_THIS_PROCESS = Turns()
+_GIVEN_UP = ("abort", "error")  # ends of a request that are no answer
 
 # vLLM reads these when it is imported or starts a process. What a person has set stays.
 _ENVIRONMENT = {
@@ -57,9 +59,10 @@ class VllmCore:
         # All ids that end a sequence are ours to name: vLLM's own choice depends on more than the checkpoint.
         self._eos_ids = sorted(eos_ids(folder))
         self._turns: AbstractContextManager[None] = nullcontext() if own_process else _IN_THIS_PROCESS
+        self._errors = Teed()
         with self._turns, _undone(own_process), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about vLLM's use of torch
-            self._engine = _open(folder, settings, own_process)
+            self._engine = _open(folder, settings, own_process, self._errors)
             self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
         if own_process:
             watch(self._engine.engine_core)
@@ -71,27 +74,35 @@ class VllmCore:
 
     def start(self, name: str, work: Work) -> None:
         from vllm import TokensPrompt
+        from vllm.exceptions import VLLMClientError
 
         # A sequence of full length leaves no place for the one token that vLLM must generate. So the last token is
         # not part of the prompt: its log-prob is asked for at the place where vLLM generates.
         prompt = work.prompt if isinstance(work, Generating) else work.ids[:-1]
         if isinstance(work, Scoring):
             self._scoring[name] = work
-        params = self._generation(work) if isinstance(work, Generating) else _scoring(work)
-        (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
-        self._engine.add_request(name, given, params, priority=int(work.priority) if self._priority else 0)
+        try:
+            params = self._generation(work) if isinstance(work, Generating) else _scoring(work)
+            (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
+            self._engine.add_request(name, given, params, priority=int(work.priority) if self._priority else 0)
+        except (
+            VLLMClientError,
+            ValueError,
+        ) as error:  # the first is what vLLM raises for a fault of the request
+            self._scoring.pop(name, None)
+            raise Refused(str(error)) from error
 
     def cancel(self, name: str) -> None:
         self._scoring.pop(name, None)
         self._engine.abort_request([name])
 
-    def step(self) -> list[Finished]:
-        with self._turns, self._eager():
+    def step(self) -> list[Finished | Failed]:
+        with self._explained(), self._turns, self._eager():
             outputs = self._engine.step()
         return [self._finished(output) for output in outputs if output.finished]
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
-        with self._turns, self._eager(), self._paused():
+        with self._explained(), self._turns, self._eager(), self._paused():
             self._engine.collective_rpc("start_weight_update")
             if self._own_process:
                 self._send_by_file(weights)
@@ -121,6 +132,18 @@ class VllmCore:
             path = str(Path(folder) / "weights.safetensors")
             save_file(plain, path)
             self._send({"path": path})
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what a process of vLLM's own died of: vLLM says only that it did."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            yield
+        except EngineDeadError as error:
+            if cause := root_cause(self._errors.text()):
+                raise EngineError(f"vLLM's process ended by {cause}") from error
+            raise
 
     @contextmanager
     def _paused(self) -> Iterator[None]:
@@ -161,8 +184,13 @@ class VllmCore:
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
 
-    def _finished(self, output: RequestOutput) -> Finished:
+    def _finished(self, output: RequestOutput) -> Finished | Failed:
         (completion,) = output.outputs
+        if completion.finish_reason in _GIVEN_UP:
+            self._scoring.pop(output.request_id, None)
+            return Failed(
+                output.request_id, f"{completion.finish_reason} ({completion.stop_reason or 'no reason given'})"
+            )
         cached = output.num_cached_tokens or 0
         prefilled = len(output.prompt_token_ids or ()) - cached
         work = self._scoring.pop(output.request_id, None)
@@ -204,7 +232,7 @@ def _import() -> None:
         raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
 
 
-def _open(folder: Path, settings: Settings, own_process: bool) -> Any:
+def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
     _import()
     from vllm import EngineArgs
     from vllm.config import WeightTransferConfig
@@ -242,9 +270,11 @@ def _open(folder: Path, settings: Settings, own_process: bool) -> Any:
     )
     try:
         config = args.create_engine_config()
-        return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
+        with errors.started() if own_process else nullcontext():
+            return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had
-        raise EngineError(f"vLLM cannot open {folder}: {' '.join(str(error).split())}") from error
+        cause = root_cause(errors.text()) or " ".join(str(error).split())
+        raise EngineError(f"vLLM cannot open {folder}: {cause}") from error
 
 
 def _scoring(work: Scoring) -> SamplingParams:

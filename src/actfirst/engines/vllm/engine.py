@@ -23,6 +23,11 @@ class VllmEngine(SteppedEngine[Request]):
     def __init__(self, folder: Path, settings: Settings) -> None:
         """From a transformers checkpoint folder."""
         tensors, tied = expected_tensors(folder)
+        if settings.device != "auto" and (settings.device == "cpu") != on_cpu():
+            raise EngineError(
+                f'device = "{settings.device}": the vLLM that is installed computes on '
+                f'{"the CPU" if on_cpu() else "GPUs"}; set device = "auto", or install its other build'
+            )
         student = of_student(settings)
         self._core = VllmCore(folder, settings, _own_process(settings))
         loop = SteppingLoop(

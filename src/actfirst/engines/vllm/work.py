@@ -46,14 +46,28 @@ class Finished:
     cached: int
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A piece of work that vLLM gave up after it had taken it, while all others go on."""
+
+    name: str
+    reason: str
+
+
+class Refused(Exception):
+    """A piece of work that vLLM does not take. Nothing else is affected."""
+
+
 class Core(Protocol):
     """Everything is called from one thread, after construction."""
 
-    def start(self, name: str, work: Work) -> None: ...
+    def start(self, name: str, work: Work) -> None:
+        """Raises `Refused` where only this piece of work is at fault."""
+        ...
 
     def cancel(self, name: str) -> None: ...
 
-    def step(self) -> list[Finished]: ...
+    def step(self) -> list[Finished | Failed]: ...
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Replace all weights. What is under way goes on with the new ones; what starts finds no cache of the old."""

@@ -30,10 +30,18 @@ class ObjectGone(Lost):
     """Something in the object store that went away with whoever had put it there."""
 
 
-async def finished(reference: Any) -> Any:
-    """The answer to a call. Cancelling the awaiting task cancels the call."""
+TRANSFER_SECONDS = 600.0
+"""A call that moves weights and has no answer by then has none at all."""
+
+
+async def finished(reference: Any, seconds: float | None = None) -> Any:
+    """The answer to a call. Cancelling the awaiting task cancels the call; one that takes longer counts as lost."""
     try:
-        return await reference
+        async with asyncio.timeout(seconds):
+            return await reference
+    except TimeoutError as error:
+        ray.cancel(reference)
+        raise Lost(f"no answer in {seconds:g} s") from error
     except asyncio.CancelledError:
         ray.cancel(reference)
         raise

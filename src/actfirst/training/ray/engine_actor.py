@@ -66,7 +66,11 @@ class EngineActor:
         group = self._group
         if group is None:
             raise EngineError("a broadcast began before the engine had joined its group")
-        self._keep(version, await asyncio.to_thread(group.receive, entries, dtype))
+        try:
+            self._keep(version, await asyncio.to_thread(group.receive, entries, dtype))
+        except Exception as error:
+            group.fail(f"{type(error).__name__}: {error}")  # else the sender would wait for this one
+            raise
 
     async def install(self, version: int, swap: int) -> EngineStats:
         """Swap to the fetched weights; `engine.swap` says what becomes of running requests. Later ones wait."""

@@ -65,6 +65,7 @@ def start_fleet(
 ) -> Fleet:
     """Engines over a checkpoint folder that every machine can read. `open` brings them up."""
     make = actors(EngineActor, demand, settings.threads)
+    settings = settings.model_copy(update={"device": "cuda" if demand.gpus else "cpu"})
     return Fleet(
         demand.name,
         demand.count,

@@ -24,7 +24,7 @@ from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
 from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
-from actfirst.training.ray.calls import Lost, end, finished
+from actfirst.training.ray.calls import TRANSFER_SECONDS, Lost, end, finished
 from actfirst.training.ray.cluster import Demands, actors
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
@@ -194,17 +194,17 @@ class RayLearner:
             end(rank)
 
     async def _publish(self) -> Stored:
-        stored: Stored = (await self._all([rank.publish.remote(self._dtype) for rank in self._ranks]))[0]
+        stored: Stored = (await self._transfer([rank.publish.remote(self._dtype) for rank in self._ranks]))[0]
         return stored
 
     async def _broadcast(self, actors: Sequence[Any], version: int) -> bool:
         """Send the weights to engines; False if somebody was lost on the way, and then the group is lost too."""
         if not self._entries:
-            self._entries = (await self._all([rank.entries.remote() for rank in self._ranks]))[0]
+            self._entries = (await self._transfer([rank.entries.remote() for rank in self._ranks]))[0]
         try:
             if self._members != list(actors):
                 await self._regroup(actors)
-            sent = self._all([rank.broadcast.remote(self._dtype) for rank in self._ranks])
+            sent = self._transfer([rank.broadcast.remote(self._dtype) for rank in self._ranks])
             received = [actor.receive.remote(self._entries, self._dtype, version) for actor in actors]
             reason = "" if all(await together([sent, *map(arrived, received)])) else "a receiver was lost"
         except EngineError as error:  # a member found the group broken
@@ -224,8 +224,8 @@ class RayLearner:
 
     async def _regroup(self, actors: Sequence[Any]) -> None:
         size = len(actors) + 1
-        (address,) = await self._all([self._ranks[0].address.remote()])
-        sender = self._all([self._ranks[0].join.remote(address, size, self._device)])
+        (address,) = await self._transfer([self._ranks[0].address.remote()])
+        sender = self._transfer([self._ranks[0].join.remote(address, size, self._device)])
         receivers = [
             arrived(actor.join.remote(address, rank, size, self._device))
             for rank, actor in enumerate(actors, 1)
@@ -234,9 +234,13 @@ class RayLearner:
             raise EngineError("an engine was lost while the group of the broadcast was made")
         self._members = list(actors)
 
-    async def _all(self, calls: Sequence[Any]) -> list[Any]:
+    async def _transfer(self, calls: Sequence[Any]) -> list[Any]:
+        """As `_all`; a rank that does not answer in time is lost."""
+        return await self._all(calls, TRANSFER_SECONDS)
+
+    async def _all(self, calls: Sequence[Any], seconds: float | None = None) -> list[Any]:
         """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
-        tasks = [asyncio.ensure_future(finished(call)) for call in calls]
+        tasks = [asyncio.ensure_future(finished(call, seconds)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
         except (Lost, ActfirstError) as error:

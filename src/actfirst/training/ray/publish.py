@@ -15,7 +15,7 @@ import ray
 import torch
 from torch import Tensor
 
-from actfirst.training.ray.calls import Lost, ObjectGone, finished
+from actfirst.training.ray.calls import TRANSFER_SECONDS, Lost, ObjectGone, finished
 from actfirst.training.ray.transfer import parcels, unpacked
 
 
@@ -62,7 +62,7 @@ class StoredWeights(Mapping[str, Tensor]):
         for _ in range(2):
             stored = await self._in_store()
             try:
-                await finished(actor.fetch.remote(stored.references, stored.version))
+                await finished(actor.fetch.remote(stored.references, stored.version), TRANSFER_SECONDS)
             except ObjectGone:
                 async with self._putting:
                     self._stored = None if self._stored is stored else self._stored
@@ -100,7 +100,7 @@ class StoredWeights(Mapping[str, Tensor]):
 async def arrived(call: Any) -> bool:
     """Whether a call came back; what it raises itself is raised."""
     try:
-        await finished(call)
+        await finished(call, TRANSFER_SECONDS)
     except Lost:
         return False
     return True

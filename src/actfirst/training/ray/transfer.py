@@ -7,8 +7,11 @@ copy. By broadcast: a process group of the learner's first rank and all engines,
 from __future__ import annotations
 
 import socket
+import threading
+import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -17,10 +20,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from actfirst.errors import EngineError
+
 Array: TypeAlias = NDArray[Any]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _PARCEL_BYTES = 256 * 1024**2
 _PATIENCE = timedelta(seconds=120)
+_GLANCE = 0.05  # seconds between looks at what the members say
+_FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,11 @@ class WeightGroup:
 
         host, _, port = address.rpartition(":")
         self._device = torch.device(device)
-        store = TCPStore(host, int(port), size, is_master=rank == 0, timeout=_PATIENCE)
+        self._patience = _PATIENCE.total_seconds()
+        store: Any = TCPStore(host, int(port), size, is_master=rank == 0, timeout=_PATIENCE)
+        self._server = store  # it lives as long as somebody holds it
+        self._hears = True
+        self._store: Any = store.clone()  # a connection of its own: the group may wait on the other one
         self._group: Any
         if self._device.type == "cuda":
             from torch.distributed import ProcessGroupNCCL  # only where torch has CUDA
@@ -95,18 +106,76 @@ class WeightGroup:
             self._group = ProcessGroupGloo(store, rank, size, _PATIENCE)
 
     def send(self, weights: Iterable[tuple[str, Tensor]], dtype: str) -> None:
-        for _, tensor in weights:
-            self._group.broadcast(tensor.detach().to(self._device, DTYPES[dtype]).contiguous(), 0).wait()
-        self._synchronize()
+        def work(stopped: threading.Event) -> None:
+            for _, tensor in weights:
+                if stopped.is_set():
+                    return
+                self._group.broadcast(tensor.detach().to(self._device, DTYPES[dtype]).contiguous(), 0).wait()
+            self._synchronize()
+
+        self._watched(work)
 
     def receive(self, entries: Iterable[Entry], dtype: str) -> dict[str, Tensor]:
         received: dict[str, Tensor] = {}
-        for entry in entries:
-            tensor = torch.empty(entry.shape, dtype=DTYPES[dtype], device=self._device)
-            self._group.broadcast(tensor, 0).wait()
-            received[entry.name] = tensor
-        self._synchronize()
+
+        def work(stopped: threading.Event) -> None:
+            for entry in entries:
+                if stopped.is_set():
+                    return
+                tensor = torch.empty(entry.shape, dtype=DTYPES[dtype], device=self._device)
+                self._group.broadcast(tensor, 0).wait()
+                received[entry.name] = tensor
+            self._synchronize()
+
+        self._watched(work)
         return received
+
+    def fail(self, reason: str) -> None:
+        """Tell all members that this one cannot go on: a collective would have them wait for it."""
+        with suppress(Exception):  # rank 0 is gone, and with it the place where it would read this
+            self._store.set(_FAILED, reason)
+
+    def _said(self) -> str:
+        """Why a member failed, if one said so."""
+        try:
+            return (
+                str(self._store.get(_FAILED).decode()) if self._hears and self._store.check([_FAILED]) else ""
+            )
+        except Exception:  # rank 0 has ended: after its last collective, or the group itself will say so
+            self._hears = False
+            return ""
+
+    def _watched(self, work: Callable[[threading.Event], None]) -> None:
+        """Do collectives in a thread, and leave them when a member says that it failed, or after too long.
+
+        A collective itself does not notice that a member never comes: NCCL waits, and so does who called it.
+        """
+        ended, stopped, errors = threading.Event(), threading.Event(), list[Exception]()
+
+        def run() -> None:
+            try:
+                work(stopped)
+            except Exception as error:
+                errors.append(error)
+            ended.set()
+
+        thread = threading.Thread(target=run, name="weights", daemon=True)
+        thread.start()
+        deadline = time.monotonic() + self._patience
+        reason = ""
+        while not ended.wait(_GLANCE) and not reason:
+            if said := self._said():
+                reason = f"a member of the group failed: {said}"
+            elif time.monotonic() > deadline:
+                reason = f"a member of the group did nothing for {self._patience:g} s"
+        if reason and not ended.is_set():
+            stopped.set()
+            with suppress(Exception):  # what is broken may say so again
+                self._group.abort()
+            thread.join(_GLANCE)
+            raise EngineError(reason)
+        if errors:
+            raise errors[0]
 
     def _synchronize(self) -> None:
         """On a GPU `wait` only orders streams: the tensors are there, and failures known, after this."""
