@@ -159,7 +159,12 @@ class TestEverythingItsOwn:
 
     def test_its_section_has_keys_of_its_own(self, tmp_path: Path) -> None:
         config = resolve("pocket", self.OWN)
-        assert config.environment.model_dump() == {"name": "tall-tower", "prompts": "paper", "floors": 4}
+        assert config.environment.model_dump() == {
+            "name": "tall-tower",
+            "prompts": "paper",
+            "templates": "",
+            "floors": 4,
+        }
         (tmp_path / "again.toml").write_text(dump_toml(config))
         assert resolve(tmp_path / "again.toml") == config
         with pytest.raises(ConfigError, match=r"environment\.floors = \"many\" .*must be a whole number"):

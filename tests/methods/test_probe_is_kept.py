@@ -28,6 +28,7 @@ class Recording:
 
     def __init__(self, collector: Collector) -> None:
         self.collector = collector
+        self.player = collector.player
         self.asked: list[TrainingPoint] = []
 
     async def collect(self, index, tasks, progress, *rest, **more):  # type: ignore[no-untyped-def]
