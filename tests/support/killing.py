@@ -6,16 +6,15 @@ right before their n-th call of an operation on files, which is the same moment 
 
 from __future__ import annotations
 
-import itertools
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+
+from actfirst.lab.torture.troubles import watch
 
 ANY = "write fsync rename replace"
 KILLED = -signal.SIGKILL
@@ -30,23 +29,6 @@ processes.set_forkserver_preload(
 
 
 @dataclass(frozen=True)
-class Kill:
-    """Right before the `count`-th call of one of the `operations` of `os`."""
-
-    operations: str
-    count: int
-
-    def __call__(self) -> None:
-        calls = itertools.count(1)
-
-        def called() -> None:
-            if next(calls) == self.count:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        _watch(self.operations, called)
-
-
-@dataclass(frozen=True)
 class Tally:
     """Kills nothing: `file` grows by one byte at each call of any operation."""
 
@@ -54,22 +36,7 @@ class Tally:
 
     def __call__(self) -> None:
         write, handle = os.write, os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        _watch(ANY, lambda: write(handle, b".") and None)
-
-
-def _watch(operations: str, called: Callable[[], None]) -> None:
-    """Calls of the thread that samples utilisation do not count: their number depends on the clock."""
-
-    def watched(operation: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **more: Any) -> Any:
-            if threading.current_thread().name != "utilisation":
-                called()
-            return operation(*arguments, **more)
-
-        return call
-
-    for name in operations.split():
-        setattr(os, name, watched(getattr(os, name)))
+        watch(ANY, lambda: write(handle, b".") and None)
 
 
 def train(arguments: Sequence[str], *troubles: Trouble) -> int | None:

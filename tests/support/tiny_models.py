@@ -14,13 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
 )
 
 IM_START, IM_END, THINK, END_THINK, PAD = "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<|endoftext|>"
@@ -45,7 +39,22 @@ CORPUS = (
 
 
 # Architectures of the general path: the name in transformers, and what makes them special.
-_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen3": (
+        "qwen3",
+        {
+            "intermediate_size": 128,
+            "num_hidden_layers": 3,
+            "num_key_value_heads": 1,
+            "head_dim": 32,
+            "tie_word_embeddings": True,
+        },
+    ),
+    "qwen2": (
+        "qwen2",
+        {"hidden_size": 128, "intermediate_size": 128, "tie_word_embeddings": False, "initializer_range": 0.2},
+    ),
+    "llama": ("llama", {"intermediate_size": 128, "tie_word_embeddings": False}),
     "gemma3": (
         "gemma3_text",
         {
@@ -72,7 +81,7 @@ def make_tiny_checkpoint(folder: Path, *, seed: int = 0, architecture: str = "qw
     """Write a random checkpoint (model, config, tokenizer) into `folder` and return it.
 
     `architecture` is "qwen3" (tied embeddings, one KV head), "qwen2" (untied, two KV heads, biases) or "llama"
-    (untied, two KV heads), or one of the general path (_OTHERS).
+    (untied, two KV heads), or one of the general path (the rest of _MODELS).
     The weights depend on `seed` alone, the tokenizer on nothing.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,58 +123,11 @@ def make_tiny_tokenizer() -> PreTrainedTokenizerFast:
 
 def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Any:
     # Large initial weights make distributions that are far from uniform, so that wrong ones show.
-    eos = tokenizer.convert_tokens_to_ids(IM_END)
-    pad = tokenizer.convert_tokens_to_ids(PAD)
-    if architecture == "qwen3":
-        qwen = Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=1,
-            head_dim=32,
-            max_position_embeddings=2048,
-            tie_word_embeddings=True,
-            initializer_range=0.25,
-            eos_token_id=eos,
-            pad_token_id=pad,
-        )
-        return Qwen3ForCausalLM(qwen).eval()
-    if architecture == "qwen2":
-        biased = Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=128,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=2048,
-            tie_word_embeddings=False,
-            initializer_range=0.2,
-            eos_token_id=eos,
-            pad_token_id=pad,
-        )
-        return Qwen2ForCausalLM(biased).eval()
-    if architecture == "llama":
-        llama = LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=2048,
-            tie_word_embeddings=False,
-            initializer_range=0.25,
-            eos_token_id=eos,
-            pad_token_id=pad,
-        )
-        return LlamaForCausalLM(llama).eval()
-    if architecture not in _OTHERS:
-        raise ValueError(f"architecture {architecture!r} is none of qwen3, qwen2, llama, {', '.join(_OTHERS)}")
-    others = AutoConfig.for_model(
-        _OTHERS[architecture][0],
+    if architecture not in _MODELS:
+        raise ValueError(f"architecture {architecture!r} is none of {', '.join(_MODELS)}")
+    model_type, settings = _MODELS[architecture]
+    config = AutoConfig.for_model(
+        model_type,
         **{
             "vocab_size": len(tokenizer),
             "hidden_size": 64,
@@ -175,9 +137,9 @@ def _model(architecture: str, tokenizer: PreTrainedTokenizerFast) -> Any:
             "num_key_value_heads": 2,
             "max_position_embeddings": 2048,
             "initializer_range": 0.25,
-            "eos_token_id": eos,
-            "pad_token_id": pad,
-            **_OTHERS[architecture][1],
+            "eos_token_id": tokenizer.convert_tokens_to_ids(IM_END),
+            "pad_token_id": tokenizer.convert_tokens_to_ids(PAD),
+            **settings,
         },
     )
-    return AutoModelForCausalLM.from_config(others, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()

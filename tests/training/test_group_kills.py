@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from actfirst.lab.torture.troubles import Kill
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_episodes, read_metrics
 from tests.support import even_tokens
-from tests.support.killing import ANY, KILLED, Kill, Tally, Trouble, train
+from tests.support.killing import ANY, KILLED, Tally, Trouble, train
 from tests.support.tiny_run import overrides
 
 KILLS = 20

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from actfirst.runs.run_folder import read_episodes, read_metrics, read_responses
-from tests.support.killing import KILLED, Kill, Trouble, train
+from actfirst.lab.torture.troubles import Kill
+from actfirst.runs.run_folder import RESPONSES, read_episodes, read_lines, read_metrics
+from tests.support.killing import KILLED, Trouble, train
 from tests.support.tiny_run import overrides
 
 UPDATES = 4
@@ -97,8 +98,8 @@ def test_a_killed_run_ends_like_an_uninterrupted_one(
     assert ledger["generated"] == sum(line["full_responses"] for line in metrics(run, "batch"))
     assert ledger["generated"] == ledger["trained"] + sum(ledger["discarded"].values()) + ledger["buffered"]
     assert ledger["trained"] == len(trained(run))
-    assert [line["sample"] for line in read_responses(run)] == [
-        line["sample"] for line in read_responses(whole)
+    assert [line["sample"] for line in read_lines(run, RESPONSES)] == [
+        line["sample"] for line in read_lines(whole, RESPONSES)
     ]
 
 

@@ -38,12 +38,8 @@ from actfirst.runs.run_folder import (
     RESPONSES,
     SUMMARY,
     UTILISATION,
-    read_episodes,
-    read_evaluated,
-    read_responses,
-    read_utilisation,
+    read_lines,
     saved_config,
-    stream_metrics,
 )
 from actfirst.runs.utilisation import UtilisationLine, one_history
 
@@ -101,7 +97,7 @@ class Run:
         """The metrics in order. Lines of other kinds are passed over."""
         return tuple(
             parse_line(data, f"line {number} of {self.folder / METRICS}")
-            for number, data in enumerate(stream_metrics(self.folder), start=1)
+            for number, data in enumerate(read_lines(self.folder, METRICS), start=1)
             if data.get("type") in KINDS
         )
 
@@ -151,23 +147,23 @@ class Run:
 
     def raw_episodes(self) -> Iterator[dict[str, object]]:
         """The same as JSON objects, for who needs little of them."""
-        return read_episodes(self.folder)
+        return read_lines(self.folder, EPISODES)
 
     def responses(self) -> Iterator[TrainedResponseLine]:
         """The stored part of the trained responses, in order of updates. Read anew each time."""
-        for number, data in enumerate(read_responses(self.folder), start=1):
+        for number, data in enumerate(read_lines(self.folder, RESPONSES), start=1):
             yield parse(data, TrainedResponseLine, f"line {number} of {self.folder / RESPONSES}")
 
     def evaluation_episodes(self) -> Iterator[EvaluationEpisodeLine]:
         """The stored part of the episodes of evaluations, in the order of these. Read anew each time."""
-        for number, data in enumerate(read_evaluated(self.folder), start=1):
+        for number, data in enumerate(read_lines(self.folder, EVALUATED), start=1):
             yield parse(data, EvaluationEpisodeLine, f"line {number} of {self.folder / EVALUATED}")
 
     @cached_property
     def utilisation(self) -> tuple[UtilisationLine, ...]:
         """How busy the machine was, in order of training seconds; empty where an older version wrote the run."""
         where = str(self.folder / UTILISATION)
-        return one_history(parse(data, UtilisationLine, where) for data in read_utilisation(self.folder))
+        return one_history(parse(data, UtilisationLine, where) for data in read_lines(self.folder, UTILISATION))
 
     @property
     def finished(self) -> bool:

@@ -224,39 +224,19 @@ def saved_config(path: Path) -> Path:
     return path / CONFIG
 
 
-def read_metrics(path: Path) -> list[dict[str, object]]:
-    """The metrics of a run folder, also while the run is writing."""
-    return list(stream_metrics(path))
-
-
-def stream_metrics(path: Path) -> Iterator[dict[str, object]]:
-    """The same one by one: there may be a million."""
+def read_lines(path: Path, name: str) -> Iterator[dict[str, object]]:
+    """The lines of one of the files of a run folder, one by one, also while the run is writing; none where an older
+    version did not write it."""
     _refuse_no_run(path)
-    return files.read_json_lines(path / METRICS)
+    return files.read_json_lines(path / name)
+
+
+def read_metrics(path: Path) -> list[dict[str, object]]:
+    return list(read_lines(path, METRICS))
 
 
 def read_episodes(path: Path) -> Iterator[dict[str, object]]:
-    """The episodes of a run folder one by one, also while the run is writing."""
-    _refuse_no_run(path)
-    return files.read_json_lines(path / EPISODES)
-
-
-def read_responses(path: Path) -> Iterator[dict[str, object]]:
-    """The trained responses that a run folder holds; none where an older version wrote it."""
-    _refuse_no_run(path)
-    return files.read_json_lines(path / RESPONSES)
-
-
-def read_evaluated(path: Path) -> Iterator[dict[str, object]]:
-    """The evaluation episodes that a run folder holds; none where an older version wrote it."""
-    _refuse_no_run(path)
-    return files.read_json_lines(path / EVALUATED)
-
-
-def read_utilisation(path: Path) -> Iterator[dict[str, object]]:
-    """The samples of a run folder; none where an older version wrote it."""
-    _refuse_no_run(path)
-    return files.read_json_lines(path / UTILISATION)
+    return read_lines(path, EPISODES)
 
 
 def _refuse_no_run(path: Path) -> None:

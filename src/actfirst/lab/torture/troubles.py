@@ -36,35 +36,50 @@ class Trouble(Protocol):
     def __call__(self) -> None: ...
 
 
-def _at(operation: str, count: int, happen: Callable[[], None]) -> None:
-    """Let something happen right before the `count`-th call of `os.<operation>`."""
-    real, calls = getattr(os, operation), itertools.count(1)
+def watch(operations: str, called: Callable[[], None]) -> None:
+    """Call something right before every call of these functions of `os`, named with spaces between them. Calls of the
+    thread that samples utilisation do not count: their number depends on the clock."""
 
-    def counted(*arguments: Any, **more: Any) -> Any:
+    def watched(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **more: Any) -> Any:
+            if threading.current_thread().name != "utilisation":
+                called()
+            return operation(*arguments, **more)
+
+        return call
+
+    for name in operations.split():
+        setattr(os, name, watched(getattr(os, name)))
+
+
+def _at(operations: str, count: int, happen: Callable[[], None]) -> None:
+    """Let something happen right before the `count`-th call of one of `operations`."""
+    calls = itertools.count(1)
+
+    def called() -> None:
         if next(calls) == count:
             happen()
-        return real(*arguments, **more)
 
-    setattr(os, operation, counted)
+    watch(operations, called)
 
 
 @dataclass(frozen=True)
 class Kill:
-    """SIGKILL right before the `count`-th call of `os.<operation>`, which is the same moment on any machine."""
+    """SIGKILL right before the `count`-th call of one of the `operations`, which is the same moment on any machine."""
 
-    operation: str
+    operations: str
     count: int
     kind: str = "kill at a file operation"
 
     def __call__(self) -> None:
-        _at(self.operation, self.count, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        _at(self.operations, self.count, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @dataclass(frozen=True)
 class NoSpace:
-    """The `count`-th call of `os.<operation>` finds the disk full."""
+    """The `count`-th call of one of the `operations` finds the disk full."""
 
-    operation: str
+    operations: str
     count: int
     kind: str = "full disk"
 
@@ -72,7 +87,7 @@ class NoSpace:
         def full() -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        _at(self.operation, self.count, full)
+        _at(self.operations, self.count, full)
 
 
 @dataclass(frozen=True)
