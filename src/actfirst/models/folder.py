@@ -16,12 +16,12 @@ from actfirst.runs.manifest import MANIFEST, MODEL, step_of, verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
-_SHIPPED = ("pocket", "mini")
+_SHIPPED = "pocket"
 _SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; those of `pocket:` and `mini:` (student, teacher) ship with the package,
+    """A Hugging Face checkpoint folder; those of `pocket:` (student, teacher) ship with the package,
     `owner/name@revision` comes from the hub, and of a run, or a checkpoint of one, it is the model that was trained."""
     folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
     if is_adapter(folder):
@@ -42,7 +42,7 @@ def local_model(name: str, key: str) -> Path:
     """As `resolve_model`, of this machine alone. The model of a run's checkpoint is compared with its manifest."""
     name = trained_model(name, key)
     family, _, model = name.partition(":")
-    if family in _SHIPPED and model:
+    if family == _SHIPPED and model:
         path = Path(str(files("actfirst.models") / family / model))
     else:
         path = Path(name).expanduser()
