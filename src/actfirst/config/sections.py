@@ -25,6 +25,11 @@ class RunSection(Section):
     keep_responses: NonNegative = Field(
         32, description="trained responses of each update that are stored token by token; a fixed draw of them"
     )
+    keep_alternatives: NonNegative = Field(
+        3,
+        description="of the teacher's most likely tokens stored with each token of a response; an embedded teacher of"
+        " this process tells them, others do not",
+    )
     keep_evaluations: NonNegative = Field(
         100, description="episodes of each evaluation that are stored; a fixed draw of them"
     )
