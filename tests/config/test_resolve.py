@@ -61,6 +61,7 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "alfworld-mini-base",
         "alfworld-mini-student",
         "alfworld-mini-teacher",
+        "pocket-few",
         "webshop-sample",
         "scienceworld-small",
     }
