@@ -42,7 +42,7 @@ CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || c
 test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make its pictures in docs/images
 	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium) || (cd viewer && npx playwright-core install chromium)
 	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
-	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 --run build/pictures/actfirst
+	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 run.keep_alternatives=3 evaluation.tasks_per_split=8 --run build/pictures/actfirst
 	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
 	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
 

@@ -19,7 +19,7 @@ from actfirst.training.open import train
 from actfirst.view.prompts import Prompts
 from tests.support.tiny_run import tiny_config
 
-SETTINGS = ("run.updates=3", "environment.turn_limit=6")
+SETTINGS = ("run.updates=3", "environment.turn_limit=6", "run.keep_alternatives=3")
 
 
 @pytest.fixture(scope="module")

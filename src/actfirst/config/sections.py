@@ -26,7 +26,7 @@ class RunSection(Section):
         32, description="trained responses of each update that are stored token by token; a fixed draw of them"
     )
     keep_alternatives: NonNegative = Field(
-        3,
+        0,
         description="of the teacher's most likely tokens stored with each token of a response; an embedded teacher of"
         " this process tells them, others do not",
     )
