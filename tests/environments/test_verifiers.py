@@ -105,9 +105,14 @@ def test_a_short_run(tmp_path: Path) -> None:
     """ActFirst-OPD with references that rollouts find: nobody has demonstrated anything here."""
     table = 'environment={name="verifiers", id="number-hunt", turn_limit=4, train_tasks=14, eval_tasks=4}'
     given = [one for one in overrides(tmp_path) if not one.startswith(("environment.", "evaluation.splits"))]
-    more = ["evaluation.splits=['test']", "references.source=rollouts", "run.updates=2", "evaluation.at_end=true"]
+    more = [
+        "evaluation.splits=['test']",
+        "references.source=rollouts",
+        "run.updates=2",
+        "evaluation.at_end=true",
+    ]
     config = resolve("pocket", [*given, table, *more])
     assert train(config, tmp_path / "run").updates == 2
     run = open_run(tmp_path / "run")
-    assert {line.task_type for line in run.episodes()} == {"number-hunt"}
+    assert {line.task.kind for line in run.episodes()} == {"number-hunt"}
     assert run.final_success is not None

@@ -60,12 +60,14 @@ class HeldEpisode:
     async def _next(self) -> str | None:
         assert self._running is not None
         told = asyncio.create_task(self._told.get())
-        await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        if told.done():
-            return told.result()
-        told.cancel()
-        self._running.result()  # raises what the environment raised
-        return None
+        try:
+            await asyncio.wait({told, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            if told.done():
+                return told.result()
+            self._running.result()  # raises what the environment raised
+            return None
+        finally:
+            told.cancel()
 
     async def _run(self) -> None:
         environment, task = self._environment, self._task
@@ -116,7 +118,9 @@ class _Interaction:
             return Segment(messages=[], terminated=True)
         shown = message if message is not None else self._task.data.prompt_text
         self._add(vf.UserMessage(content=shown), sampled=False)
-        reply = vf.AssistantMessage(content=await self._episode.ask(message if message is not None else OPENING))
+        reply = vf.AssistantMessage(
+            content=await self._episode.ask(message if message is not None else OPENING)
+        )
         self._add(reply, sampled=True)
         for stop, ended in zip(hooks := self._task.hooks("stop"), await self._asked(hooks), strict=True):
             if ended:

@@ -85,7 +85,11 @@ class VerifiersEnvironment:
 
         async def begin() -> tuple[HeldEpisode, str | None]:
             episode = HeldEpisode(self._environment, self._seat, given)
-            return episode, await episode.begin()
+            try:
+                return episode, await episode.begin()
+            except BaseException:
+                await episode.end()
+                raise
 
         self._episode, told = wait_for(begin(), self._section.deadline, f"the start of {task.id}")
         data = given.data
@@ -95,7 +99,9 @@ class VerifiersEnvironment:
     def step(self, action: str) -> Observation:
         if self._episode is None:
             return Observation(_OVER, (), done=True)
-        return self._observe(wait_for(self._episode.reply(action), self._section.deadline, f"a turn of {self._section.id}"))
+        return self._observe(
+            wait_for(self._episode.reply(action), self._section.deadline, f"a turn of {self._section.id}")
+        )
 
     def close(self) -> None:
         if self._episode is not None:
@@ -107,9 +113,7 @@ class VerifiersEnvironment:
             return Observation(told, ())
         assert self._episode is not None
         share = self._episode.reward / self._section.success_reward
-        return Observation(
-            _OVER, (), done=True, success=share >= 1.0, score=100.0 * min(1.0, max(0.0, share))
-        )
+        return Observation(_OVER, (), done=True, success=share >= 1.0, score=100.0 * min(1.0, max(0.0, share)))
 
 
 def _load(section: VerifiersSection) -> Any:
