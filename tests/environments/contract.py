@@ -183,8 +183,8 @@ class EnvironmentContract:
 
 
 class AnyTextContract(EnvironmentContract):
-    """For a world that takes any text: it names no admissible action and no state, so there is no nonsense, and the rules
-    call every action valid. `moves` are what a walk chooses from."""
+    """For a world that takes any text: it names no admissible action and no state, so there is no nonsense, and the
+    rules call every action valid. `moves` are what a walk chooses from."""
 
     moves: tuple[str, ...]
 

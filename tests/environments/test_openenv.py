@@ -93,7 +93,8 @@ def test_what_cannot_be_played_is_refused_by_name(url: str, change: dict[str, ob
 @pytest.mark.slow
 def test_a_short_run(url: str, tmp_path: Path) -> None:
     """ActFirst-OPD with references that rollouts find: nobody has demonstrated anything here."""
-    table = f'environment={{name="openenv", url="{url}", observation="text", turn_limit=4, train_tasks=20, eval_tasks=4}}'
+    numbers = "turn_limit=4, train_tasks=20, eval_tasks=4"
+    table = f'environment={{name="openenv", url="{url}", observation="text", {numbers}}}'
     given = [one for one in overrides(tmp_path) if not one.startswith(("environment.", "evaluation.splits"))]
     more = [
         "evaluation.splits=['test']",

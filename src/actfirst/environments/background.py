@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for worlds that are written as coroutines: environments here are plain calls."""
+"""An event loop in a thread, for worlds that are written as coroutines. Environments here are plain calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A server of OpenEnv as an environment of actfirst (the extra `openenv`).
 
-A task is a seed, an action any text; the server says what it does. Nothing tells admissible actions or a state: prompts say
-"any text", and rules compare texts and ends.
+A task is a seed, an action any text, and the server says what it does. Nothing tells admissible actions or a state:
+prompts say "any text", and rules compare texts and ends.
 """
 
 from __future__ import annotations

@@ -122,13 +122,12 @@ class _Interaction:
             content=await self._episode.ask(message if message is not None else OPENING)
         )
         self._add(reply, sampled=True)
-        for stop, ended in zip(hooks := self._task.hooks("stop"), await self._asked(hooks), strict=True):
+        stops = self._task.hooks("stop")
+        answers = await invoke_all(stops, {"task": self._task.data, "trace": self.trace})
+        for stop, ended in zip(stops, answers, strict=True):
             if ended:
                 self.trace.stop(stop.__name__)
         return Segment(messages=[reply])
-
-    async def _asked(self, hooks: list[Any]) -> list[Any]:
-        return await invoke_all(hooks, {"task": self._task.data, "trace": self.trace})
 
     def _add(self, message: Any, *, sampled: bool) -> None:
         nodes = self.trace.nodes

@@ -34,8 +34,8 @@ class VerifiersWorld:
         seats = list(agent_config_fields(environment.config))
         if len(seats) != 1:
             raise ConfigError(
-                f"{section.id} is played by {len(seats)} agents ({', '.join(seats)}), and the student can be one alone; "
-                "choose an environment with one seat (environment.pair)"
+                f"{section.id} is played by {len(seats)} agents ({', '.join(seats)}), and the student can be one "
+                "alone; choose an environment with one seat (environment.pair)"
             )
         (self._seat,) = seats
         sizes = {"train": section.train_tasks, "test": section.eval_tasks}
