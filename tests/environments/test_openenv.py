@@ -44,7 +44,7 @@ def url() -> Iterator[str]:
         server.wait()
 
 
-def section(url: str, **more: object) -> OpenEnvSection:
+def section(url: object, **more: object) -> OpenEnvSection:
     given = {"url": url, "observation": "text", "train_tasks": 20, "eval_tasks": 4, **more}
     return OpenEnvSection.model_validate(given)
 
@@ -87,7 +87,7 @@ def test_without_a_field_all_of_an_observation_is_shown(url: str) -> None:
 )
 def test_what_cannot_be_played_is_refused_by_name(url: str, change: dict[str, object], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        open_world(section(url, **change))
+        open_world(section(**{"url": url, **change}))
 
 
 @pytest.mark.slow
