@@ -22,7 +22,6 @@ from actfirst.learning.update import Learner
 from actfirst.records import UpdateStats
 from tests.learning.making import learning, make_samples, plain_model
 from tests.learning.ranks import on_ranks
-from tests.support.tiny_models import make_tiny_checkpoint
 
 OPTIONS = learning(learning_rate=1e-3, token_budget=120)
 LORA = OPTIONS.model_copy(update={"adapter_rank": 4, "adapter_alpha": 8.0})
@@ -109,16 +108,6 @@ def test_bfloat16_differs_from_one_process_no_more_than_from_float32(
 def test_the_other_architecture_agrees_too(llama: Path) -> None:
     many = on_ranks(2, on_this_rank, llama, {"plain": VARIANTS["plain"]})[0]["plain"]
     assert_same_update(train(Learner(llama, OPTIONS), 13), many)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["gemma3", "mistral"])
-def test_so_does_a_model_by_its_own_forward_pass(tmp_path: Path, architecture: str) -> None:
-    folder = make_tiny_checkpoint(tmp_path, architecture=architecture)
-    variants = {name: VARIANTS[name] for name in ("plain", "recomputed")}
-    many = on_ranks(2, on_this_rank, folder, variants)[0]
-    for name, (options, counts) in variants.items():
-        assert_same_update(train(Learner(folder, options), *counts), many[name])
 
 
 def test_recomputed_activations_change_nothing_at_all(qwen3: Path) -> None:

@@ -8,7 +8,6 @@ of samples; the update is the same.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,10 +21,12 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from actfirst.config.sections import LearnerSection
+from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
-from actfirst.learning.forward import LayerCall, Module, Rotation, general_states, supervised_states
+from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
 from actfirst.learning.packing import Layout, input_length
 from actfirst.learning.update import AVERAGE, Batch, Learner, Work, fetched
+from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
 
 
@@ -59,14 +60,16 @@ class ShardedLearner(Learner):
         }
 
     def _place(self) -> None:
+        if self.general:
+            raise ConfigError(
+                f"runtime.learners = {self.ranks} divides {', '.join(ARCHITECTURES)} models only, and "
+                f"{self.source.name} is none; set runtime.learners = 1"
+            )
         device = torch.device(self.device)
         mesh = init_device_mesh(device.type, (self.ranks,))
         self._mesh = mesh
-        self._root = (
-            _GeneralRoot(self._model) if self.general else _WrittenRoot(self._model, super()._layer_call())
-        )
-        # What a model's own forward pass does with bfloat16 weights is not known, so there they stay float32.
-        self._root.shard(mesh, half=self.settings.precision == "bfloat16" and not self.general)
+        self._root = _Root(self._model, super()._layer_call())
+        self._root.shard(mesh, half=self.settings.precision == "bfloat16")
         for buffer in self._model.buffers():
             buffer.data = buffer.data.to(device)
 
@@ -121,20 +124,31 @@ class _Layer(nn.Module):
         return self._call(number, state, rotation_U, layout)
 
 
-class _Root(nn.Module, ABC):
+class _Root(nn.Module):
     """The model as FSDP sees it: layers, and the rest. The leaves are those of the transformers model.
 
     The rest (embedding, final norm, head) stays gathered from the forward to the end of the backward pass: the head
     runs in between, chunk by chunk.
     """
 
-    @abstractmethod
-    def units(self) -> list[nn.Module]:
-        """The layers, each gathered for its call alone."""
+    def __init__(self, model: Module, call: LayerCall) -> None:
+        super().__init__()
+        self._model = (model,)  # in a tuple, so that it does not become a part of this module
+        self.embed_tokens = model.model.embed_tokens
+        self.norm = model.model.norm
+        self.lm_head = model.lm_head
+        self.layers = nn.ModuleList(_Layer(layer, call) for layer in model.model.layers)
+
+    def forward(self, layout: Layout) -> Tensor:
+        return supervised_states(self._model[0], layout, self._run)
+
+    def _run(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
+        result: Tensor = self.layers[number](number, state, rotation_U, layout)
+        return result
 
     def let_go(self) -> None:
         """Keep this rank's part of the weights alone."""
-        for unit in (*self.units(), self):
+        for unit in (*self.layers, self):
             assert isinstance(unit, FSDPModule)
             unit.reshard()
 
@@ -147,48 +161,9 @@ class _Root(nn.Module, ABC):
             cast_forward_inputs=False,
         )
         place = partial(fully_shard, mesh=mesh)
-        units: list[FSDPModule] = [place(layer, mp_policy=layers) for layer in self.units()]
+        units: list[FSDPModule] = [place(layer, mp_policy=layers) for layer in self.layers]
         units.append(place(self, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False)))
         for unit in units:
             # The loss is a sum with known factors, not a mean over ranks.
             unit.set_gradient_divide_factor(1.0)
             unit.set_force_sum_reduction_for_comms(True)
-
-
-class _WrittenRoot(_Root):
-    """Calls the layers of a model whose pass is written here."""
-
-    def __init__(self, model: Module, call: LayerCall) -> None:
-        super().__init__()
-        self._model = (model,)  # in a tuple, so that it does not become a part of this module
-        self.embed_tokens = model.model.embed_tokens
-        self.norm = model.model.norm
-        self.lm_head = model.lm_head
-        self.layers = nn.ModuleList(_Layer(layer, call) for layer in model.model.layers)
-
-    def units(self) -> list[nn.Module]:
-        return list(self.layers)
-
-    def forward(self, layout: Layout) -> Tensor:
-        return supervised_states(self._model[0], layout, self._run)
-
-    def _run(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
-        result: Tensor = self.layers[number](number, state, rotation_U, layout)
-        return result
-
-
-class _GeneralRoot(_Root):
-    """Calls a model by its own forward pass, which calls its layers."""
-
-    def __init__(self, model: Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def units(self) -> list[nn.Module]:
-        """Of the lists of modules, the outermost one that has a module for each layer."""
-        count = self.model.config.get_text_config().num_hidden_layers
-        lists = (part for part in self.model.modules() if isinstance(part, nn.ModuleList))
-        return list(next((part for part in lists if len(part) == count), []))
-
-    def forward(self, layout: Layout) -> Tensor:
-        return general_states(self.model, layout)
