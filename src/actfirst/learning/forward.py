@@ -143,7 +143,8 @@ def _attend(
             _grouped(query, queries).to(value.dtype),
             _grouped(key, group).to(value.dtype),
             _grouped(value, group),
-            attn_mask=causal_lower_right(queries[1], group[1]),
+            attn_mask=None if queries == group else causal_lower_right(queries[1], group[1]),
+            is_causal=queries == group,
             scale=attention.scaling,
             enable_gqa=True,
         )

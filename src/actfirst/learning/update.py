@@ -111,6 +111,7 @@ class Learner:
         if settings.adapter_rank:
             add_adapters(self._model, settings)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
+        self.head_tokens = head_tokens(self._vocabulary, gpu=torch.device(device).type == "cuda")
         self._place()
         self._parameters: dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
@@ -286,14 +287,13 @@ class Learner:
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = head_tokens(self._vocabulary, gpu=torch.device(self.device).type == "cuda")
         rows: list[Tensor] = []
         with self._autocast():
             state_NH = self._states(layout)
-        leaves = [part.requires_grad_() for part in torch.split(state_NH.detach(), chunk)]
+        leaves = [part.requires_grad_() for part in torch.split(state_NH.detach(), self.head_tokens)]
         given = (layout.target_N, layout.behaviour_N, layout.advantage_N, layout.share_N, layout.anchor_N)
         for state, target, behaviour, advantage, share, anchor in zip(
-            leaves, *(torch.split(stream, chunk) for stream in given)
+            leaves, *(torch.split(stream, self.head_tokens) for stream in given)
         ):
             entropy: Tensor | None = None
             with self._autocast():

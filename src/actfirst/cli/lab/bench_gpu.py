@@ -10,6 +10,7 @@ import typer
 from actfirst.cli.console import print_records, write_result
 from actfirst.cli.options import Overrides, Repeats, ResultFile
 from actfirst.cli.progress import progress
+from actfirst.terminal.visible import say
 
 
 def checkpoint(
@@ -35,3 +36,42 @@ def checkpoint(
         found = measure(config, SIZES[:sizes], repeats, Path(scratch), told)
     print_records(rows(found))
     write_result(json_file, {**header("bench-checkpoint"), **to_json(found)})
+
+
+def budget(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Named shapes. Default: Qwen3-0.6B, Qwen3-1.7B and Qwen3-4B.")
+    ] = None,
+    json_file: ResultFile = None,
+) -> None:
+    """Count bytes and FLOPs of the learner's forward and backward pass, and what share of an A100's peak they allow.
+
+    Nothing is computed and no weights are needed. Before: plain kernels; after: fused ones, as on a GPU.
+
+    \b
+    actfirst bench budget
+    actfirst bench budget Qwen3-4B --json budget.json
+    """
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.budget import A100, Work, rows, to_json
+    from actfirst.lab.speed.budget import budget as counted
+    from actfirst.lab.stored import header
+    from actfirst.models.shapes import NAMED
+
+    names = models or ["Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B"]
+    if unknown := [name for name in names if name not in NAMED]:
+        raise ConfigError(f"there is no shape of {unknown[0]!r}; choose from {', '.join(NAMED)}")
+    ways = [("plain", True), ("fused", True), ("fused", False)]
+    found = {}
+    with progress("models") as told:
+        for number, name in enumerate(names, start=1):
+            found[name] = [counted(NAMED[name], kernels, recomputed=again) for kernels, again in ways]
+            told(number, len(names), name)
+    work = Work()
+    say(
+        f"{work.sequences} sequences of {work.prompt:,} prompt and {work.response:,} response tokens, bfloat16; "
+        f"{A100.name}: {A100.flops / 1e12:.0f} TFLOP/s of which {A100.matmul_share:.0%} are reached, "
+        f"{A100.bandwidth / 1e12:.2f} TB/s of which {A100.bandwidth_share:.0%}."
+    )
+    print_records(rows(found))
+    write_result(json_file, {**header("bench-budget"), **to_json(found)})
