@@ -1,4 +1,4 @@
-"""`actfirst bench checkpoint | budget`: what a run on GPUs would lose its time with, as far as it shows without one."""
+"""`actfirst bench checkpoint | budget | learner`: where a run on GPUs loses time, as far as it shows without one."""
 
 from __future__ import annotations
 
@@ -75,3 +75,48 @@ def budget(
     )
     print_records(rows(found))
     write_result(json_file, {**header("bench-budget"), **to_json(found)})
+
+
+def learner(
+    model: Annotated[
+        str, typer.Argument(help="A named shape, or tiny for a machine without a GPU.")
+    ] = "Qwen3-0.6B",
+    rounds: Annotated[int, typer.Option(min=1, help="Counted updates.")] = 3,
+    json_file: ResultFile = None,
+) -> None:
+    """Tokens per second of an update of a random model on this machine, beside what the count predicts for an A100.
+
+    \b
+    actfirst bench learner Qwen3-0.6B
+    actfirst bench learner tiny
+    """
+    from dataclasses import asdict
+    from tempfile import TemporaryDirectory
+
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.budget import A100, Work
+    from actfirst.lab.speed.smoke import TINY, TINY_WORK, measure
+    from actfirst.lab.spread import Spread
+    from actfirst.lab.stored import header
+    from actfirst.models.shapes import NAMED
+
+    shapes = {**NAMED, "tiny": TINY}
+    if model not in shapes:
+        raise ConfigError(f"there is no shape of {model!r}; choose from {', '.join(shapes)}")
+    with TemporaryDirectory() as scratch:
+        pace = measure(shapes[model], TINY_WORK if model == "tiny" else Work(), rounds, Path(scratch))
+    print_records(
+        [
+            {
+                "model": model,
+                "device": pace.device,
+                "kernels": pace.counted.kernels,
+                "tokens/s": Spread.of(pace.measured).text(0),
+                f"predicted for an {A100.name}": f"{pace.predicted:.0f}",
+                "peak memory (GB)": f"{pace.peak / 1e9:.1f}" if pace.peak else "",
+            }
+        ]
+    )
+    write_result(
+        json_file, {**header("bench-learner"), "model": model, "predicted": pace.predicted, **asdict(pace)}
+    )

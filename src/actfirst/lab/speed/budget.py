@@ -88,12 +88,13 @@ class Budget:
     useful: float
     moved: float
 
+    def seconds(self, gpu: Gpu = A100) -> float:
+        """Of one token, if nothing else took time."""
+        return self.flops / (gpu.flops * gpu.matmul_share) + self.moved / (gpu.bandwidth * gpu.bandwidth_share)
+
     def mfu(self, gpu: Gpu = A100) -> float:
-        """The share of the GPU's peak that useful FLOPs are, if nothing else took time."""
-        seconds = self.flops / (gpu.flops * gpu.matmul_share) + self.moved / (
-            gpu.bandwidth * gpu.bandwidth_share
-        )
-        return self.useful / seconds / gpu.flops
+        """The share of the GPU's peak that useful FLOPs then are."""
+        return self.useful / self.seconds(gpu) / gpu.flops
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,9 @@ def count(shape: ModelShape, kernels: str, recomputed: bool, work: Work) -> Coun
         kernels=kernels,  # type: ignore[arg-type]
         device="cpu",
     )
-    layout = lay_out(_samples(work, shape.vocab_size), work.sequences, LossConfig())
+    layout = lay_out(make_samples(work, shape.vocab_size), work.sequences, LossConfig())
     with TemporaryDirectory() as folder, FakeTensorMode() as mode:
-        (Path(folder) / "config.json").write_text(json.dumps(_config(shape)), encoding="utf-8")
+        (Path(folder) / "config.json").write_text(json.dumps(qwen3_config(shape)), encoding="utf-8")
         learner = _EmptyLearner(Path(folder), settings)
         unreal = _unreal(layout, mode)
         with Counted() as counted:
@@ -236,7 +237,7 @@ def _bytes(tensor: Tensor) -> int:
     return entries * tensor.element_size()
 
 
-def _config(shape: ModelShape) -> dict[str, object]:
+def qwen3_config(shape: ModelShape) -> dict[str, object]:
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
@@ -257,7 +258,7 @@ def _config(shape: ModelShape) -> dict[str, object]:
     }
 
 
-def _samples(work: Work, vocabulary: int) -> list[TurnSample]:
+def make_samples(work: Work, vocabulary: int) -> list[TurnSample]:
     draw, longest = random.Random(0), work.prompt + work.response - 1
 
     def tokens(count: int) -> tuple[int, ...]:
