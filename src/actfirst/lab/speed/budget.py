@@ -162,7 +162,8 @@ def count(shape: ModelShape, kernels: str, recomputed: bool, work: Work) -> Coun
         (Path(folder) / "config.json").write_text(json.dumps(qwen3_config(shape)), encoding="utf-8")
         learner = _EmptyLearner(Path(folder), settings)
         unreal = _unreal(layout, mode)
-        with Counted() as counted:
+        counted = Counted()
+        with counted:
             learner._backward(unreal)
     return counted
 
@@ -179,11 +180,11 @@ class _EmptyLearner(Learner):
         self.head_tokens = head_tokens(self._vocabulary, gpu=True)
 
 
-class Counted(TorchDispatchMode):
+class Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts what is carried out while it is active, by the name of the operation."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops: Counter[str] = Counter()
         self.moved: Counter[str] = Counter()
 
