@@ -18,7 +18,7 @@ DOCS_INSTALLED := $(VENV)/.actfirst-docs-installed
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 0
 
-.PHONY: help train test test-slow test-browser viewer docs fuzz check format clean
+.PHONY: help train test test-slow test-browser viewer docs fuzz gpu-smoke check format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -57,6 +57,22 @@ docs: $(DOCS_INSTALLED) ## build the documentation as a site in build/site; a wa
 
 fuzz: $(DEV_INSTALLED) ## bad inputs for every parser and file format; counts what was tried (FUZZ_INPUTS, FUZZ_SEED)
 	FUZZ_INPUTS=$(FUZZ_INPUTS) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -m slow tests/fuzz
+
+# Every part once; one that fails does not stop the others. Without a GPU: make gpu-smoke SMOKE_MODEL=tiny SMOKE_GPU=
+SMOKE_MODEL ?= Qwen3-0.6B
+SMOKE_RECIPE ?= paper/alfworld-0.6b
+SMOKE_GPU ?= runtime.engine_gpus=1 runtime.learner_gpus=1 runtime.weight_sync=collective
+gpu-smoke: $(INSTALLED) ## every part once on this machine, beside what is predicted: send build/gpu-smoke.txt back
+	@mkdir -p build && rm -rf build/gpu-smoke
+	@{ set -x; nvidia-smi; \
+	$(BIN)/actfirst doctor $(SMOKE_RECIPE); \
+	$(BIN)/actfirst bench learner $(SMOKE_MODEL); \
+	$(BIN)/actfirst bench checkpoint --sizes 1 --repeats 2; \
+	$(BIN)/actfirst bench sync --sizes 2 --repeats 2; \
+	$(BIN)/actfirst bench sync --sizes 2 --repeats 2 --engine vllm; \
+	$(BIN)/actfirst bench sync --sizes 2 --repeats 2 --under-way 0 --runtime ray $(SMOKE_GPU); \
+	$(BIN)/actfirst train pocket run.updates=3 evaluation.tasks_per_split=2 --run build/gpu-smoke; \
+	} 2>&1 | tee build/gpu-smoke.txt
 
 check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/ruff format --check .

@@ -24,7 +24,7 @@ from transformers import AutoTokenizer
 
 from actfirst.errors import CheckpointError
 from actfirst.learning import checkpoint as checkpoints
-from actfirst.learning.checkpoint import latest_valid, load, prune, save
+from actfirst.learning.checkpoint import latest_valid, load, prune, save, take, write
 from actfirst.learning.rng import capture_rng, restore_rng
 from actfirst.learning.update import Learner
 from actfirst.runs.manifest import latest, seal
@@ -96,6 +96,23 @@ def test_a_resumed_learner_continues_bit_by_bit(
         resumed.update(make_samples(4, seed=seed))
     assert resumed.version == learner.version == 4
     assert all(torch.equal(value, resumed.weights()[name]) for name, value in learner.weights().items())
+
+
+def test_a_copy_that_is_written_after_the_next_update_is_of_the_moment_when_it_was_taken(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    learner = trained(checkpoint, 2)
+    at_once = load(save(tmp_path / "at once", learner, (), STATE)).learner
+    taken = take(learner, (), STATE, copy=True)
+    learner.update(make_samples(4, seed=5))
+    later = load(write(tmp_path / "later", taken))
+    assert (later.step, later.trainer_state) == (2, STATE)
+    for ours, theirs in (
+        (at_once.weights, later.learner.weights),
+        (at_once.optimizer, later.learner.optimizer),
+    ):
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
 
 
 def test_a_learner_that_never_updated_can_be_saved_and_resumed(qwen3: Path, tmp_path: Path) -> None:

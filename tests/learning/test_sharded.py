@@ -5,6 +5,7 @@ Stated tolerance in float32: gradients agree to 2e-5 of their norm (the order of
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.checkpoint import load
 from actfirst.learning.sharded import ShardedLearner
-from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
+from actfirst.learning.sharded_checkpoint import restore_sharded, take_sharded, write_sharded
 from actfirst.learning.update import Learner
 from actfirst.records import UpdateStats
 from tests.learning.making import learning, make_samples, plain_model
@@ -149,11 +150,15 @@ def test_a_gradient_that_is_not_finite_is_refused_on_all_ranks(qwen3: Path) -> N
 
 
 def save_here(folder: Path, options: LearnerSection, target: Path) -> Trained:
-    """Two updates, a checkpoint, and the update after it."""
+    """Two updates, a checkpoint, and beside it the update after it."""
     learner = ShardedLearner(folder, options)
     train(learner, 6, 7)
-    save_sharded(target, learner, make_samples(3), {"delivered": 5})
-    return train(learner, 9)
+    taken = take_sharded(learner, make_samples(3), {"delivered": 5}, copy=True)
+    with ThreadPoolExecutor(1) as beside:
+        written = beside.submit(write_sharded, target, taken)
+        trained = train(learner, 9)
+        written.result()
+    return trained
 
 
 def resume_here(folder: Path, options: LearnerSection, checkpoint: Path) -> Trained:
@@ -194,7 +199,7 @@ def fail_to_save(folder: Path, target: Path) -> str:
     learner = ShardedLearner(folder, OPTIONS)
     train(learner, 4)
     try:
-        save_sharded(target, learner, [], {})
+        write_sharded(target, take_sharded(learner, [], {}, copy=False))
     except CheckpointError as error:
         return str(error)
     raise AssertionError("a checkpoint was written into a file")

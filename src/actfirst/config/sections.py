@@ -205,6 +205,9 @@ class LearnerSection(Section):
     device: Device = Field(
         "auto", description="auto: a GPU where there is one (Ray: where learner_gpus are set)"
     )
+    kernels: Literal["auto", "plain", "fused"] = Field(
+        "auto", description="token-wise work in one kernel for each piece; auto: fused on a GPU, plain on a CPU"
+    )
     threads: NonNegative = Field(0, description="torch threads of the learner; 0 leaves torch's default")
     activation_checkpointing: bool = Field(
         False, description="compute activations again instead of keeping them; has no effect on the result"
@@ -419,6 +422,9 @@ class CheckpointSection(Section):
         (), description="updates after which a checkpoint is written and kept for good"
     )
     keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
+    background: bool = Field(
+        True, description="write while training goes on, from a copy of weights and optimiser in main memory"
+    )
 
 
 class TrackingSection(Section):

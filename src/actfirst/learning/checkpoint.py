@@ -8,9 +8,10 @@
                     shards/ in place of optimizer.safetensors (see `sharded_checkpoint.py`)
         manifest.json
 
-A checkpoint is written under another name in the same folder, brought to the disk, sealed with its manifest and
-renamed. The weights are the float32 master weights, so a resumed run continues bit by bit. Reading one runs no code
-of its files: tensors are safetensors, samples arrays, all else JSON; nothing is unpickled.
+What it will hold is taken first (`take`), which may be a copy, so that `write` can go on beside the next update. It is
+written under another name in the same folder, brought to the disk, sealed with its manifest and renamed. The weights
+are the float32 master weights, so a resumed run continues bit by bit. Reading one runs no code of its files: tensors
+are safetensors, samples arrays, all else JSON; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -98,27 +100,62 @@ class Latest:
     rejected: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Everything that a checkpoint will hold, at one moment of a run. `source` is the folder of the student."""
+
+    source: Path
+    state: LearnerState
+    average: Mapping[str, Tensor]
+    samples: Sequence[TurnSample]
+    trainer_state: Mapping[str, object]
+    rng: Mapping[str, Any]
+    adapter_alpha: float
+
+
+def take(
+    learner: Learner, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], *, copy: bool
+) -> Taken:
+    """`samples` is the buffer and `trainer_state` anything JSON-able. Without `copy` the tensors share memory with the
+    learner: they have to be written before its next update."""
+    state, alpha = learner.state(), learner.settings.adapter_alpha
+    average = learner.export(averaged=True) if learner.settings.average else {}
+    if copy:
+        average = copied(average)
+        state = replace(
+            state,
+            weights=copied(state.weights),
+            optimizer=copied(state.optimizer),
+            adapters=copied(state.adapters),
+        )
+    return Taken(learner.source, state, average, samples, trainer_state, capture_rng(), alpha)
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in main memory of their own."""
+    return {name: torch.empty_like(value, device="cpu").copy_(value) for name, value in tensors.items()}
+
+
+def write(folder: Path, taken: Taken) -> Path:
+    """Write the checkpoint; an older one of the same step is replaced. When the disk is full, CheckpointError is raised
+    and the checkpoints before it stay as they are."""
+    state = taken.state
+    tensors = (*state.weights.values(), *state.optimizer.values(), *taken.average.values())
+    needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    with writing(folder, state.version, needed) as target:
+        write_all_but_optimizer(target, taken)
+        if state.adapters:
+            adapters = _on_cpu(state.adapters)
+            write_adapter(target / "adapter", str(taken.source), adapters, taken.adapter_alpha)
+        save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
+    return folder / step_name(state.version)
+
+
 def save(
     folder: Path, learner: Learner, samples: Sequence[TurnSample], trainer_state: Mapping[str, object]
 ) -> Path:
-    """Write the checkpoint of the learner's present version; an older one of the same step is replaced.
-
-    `samples` is the buffer and `trainer_state` anything JSON-able. When the disk is full, CheckpointError is
-    raised and the checkpoints before it stay as they are.
-    """
-    state = learner.state()
-    average = learner.export(averaged=True) if learner.settings.average else {}
-    tensors = (*state.weights.values(), *state.optimizer.values(), *average.values())
-    needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    with writing(folder, state.version, needed) as target:
-        write_models(target, learner.source, state.weights, average)
-        write_training(target, state.version, samples, trainer_state)
-        if state.adapters:
-            write_adapters(target, state.adapters)
-            base, alpha = str(learner.source), learner.settings.adapter_alpha
-            write_adapter(target / "adapter", base, _on_cpu(state.adapters), alpha)
-        save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
-    return folder / step_name(state.version)
+    """Take and write at once."""
+    return write(folder, take(learner, samples, trainer_state, copy=False))
 
 
 @contextmanager
@@ -144,18 +181,20 @@ def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
         raise
 
 
-def write_models(
-    folder: Path, source: Path, weights: Mapping[str, Tensor], average: Mapping[str, Tensor]
-) -> None:
-    """The model as it is trained, and the averaged one if there is one."""
-    _write_model(folder / MODEL, source, weights)
-    if average:
-        _write_model(folder / AVERAGED, source, average)
-
-
-def write_adapters(folder: Path, adapters: Mapping[str, Tensor]) -> None:
-    """Adapters as they are trained, for a resumed run."""
-    save_file(_on_cpu(adapters), folder / "training" / _ADAPTERS)
+def write_all_but_optimizer(folder: Path, taken: Taken) -> None:
+    """The model as it is trained, and the averaged one if there is one. Beside them adapters, and what a resumed run
+    needs beside the learner's tensors."""
+    training, state = folder / "training", taken.state
+    training.mkdir(exist_ok=True)
+    _write_model(folder / MODEL, taken.source, state.weights)
+    if taken.average:
+        _write_model(folder / AVERAGED, taken.source, taken.average)
+    if state.adapters:
+        save_file(_on_cpu(state.adapters), training / _ADAPTERS)
+    save_samples(training / "samples.npz", taken.samples)
+    (training / "rng.json").write_text(json.dumps(taken.rng), encoding="utf-8")
+    text = json.dumps({"version": state.version, "trainer": taken.trainer_state})
+    (training / "state.json").write_text(text, encoding="utf-8")
 
 
 def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor]) -> None:
@@ -169,18 +208,6 @@ def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor]) -> No
     config["dtype"] = "float32"
     (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(_on_cpu(weights), model / _WEIGHTS, metadata={"format": "pt"})
-
-
-def write_training(
-    folder: Path, version: int, samples: Sequence[TurnSample], trainer_state: Mapping[str, object]
-) -> None:
-    """What a resumed run needs beside the learner's tensors."""
-    training = folder / "training"
-    training.mkdir(exist_ok=True)
-    save_samples(training / "samples.npz", samples)
-    (training / "rng.json").write_text(json.dumps(capture_rng()), encoding="utf-8")
-    text = json.dumps({"version": version, "trainer": trainer_state})
-    (training / "state.json").write_text(text, encoding="utf-8")
 
 
 def unfinished_name(version: int) -> str:

@@ -9,36 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 
-from actfirst.learning.ops import rms_norm, rotate
 from actfirst.learning.packing import Layout
+from actfirst.learning.pieces import PLAIN, Module, Pieces, Rotation
 from actfirst.models.general import Form, causal, head, run
 
-# transformers is not typed; what is used of its modules is named below.
-Module: TypeAlias = Any
-Rotation: TypeAlias = tuple[Tensor, Tensor]
 # Runs the decoder layer of that number; a placement of the weights may put something around `decoder_layer`.
 LayerCall: TypeAlias = Callable[[int, Tensor, Rotation, Layout], Tensor]
-Heads: TypeAlias = Callable[[Module, Tensor, Tensor], tuple[Tensor, Tensor]]
+HeadNorms: TypeAlias = Callable[[Module], tuple[Module | None, Module | None]]
 
-
-def _normed_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    return _norm(attention.q_norm, query), _norm(attention.k_norm, key)
-
-
-def _plain_heads(attention: Module, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-    return query, key
-
-
-# What each supported architecture does to its heads before they are rotated. The rest is the same: biases, where there
-# are any, are in the modules of the projections.
-ARCHITECTURES: dict[str, Heads] = {"qwen3": _normed_heads, "qwen2": _plain_heads, "llama": _plain_heads}
+# The norms of queries and keys before they are rotated. The rest is the same: biases, where there are any, are in the
+# modules of the projections.
+ARCHITECTURES: dict[str, HeadNorms] = {
+    "qwen3": lambda attention: (attention.q_norm, attention.k_norm),
+    "qwen2": lambda attention: (None, None),
+    "llama": lambda attention: (None, None),
+}
 
 
 def general_states(model: Module, layout: Layout) -> Tensor:
@@ -68,10 +60,12 @@ def general_states(model: Module, layout: Layout) -> Tensor:
     return run(model, layout.token_U, layout.position_U, attend).index_select(0, layout.row_N)
 
 
-def supervised_states(model: Module, layout: Layout, call: LayerCall | None = None) -> Tensor:
+def supervised_states(
+    model: Module, layout: Layout, call: LayerCall | None = None, pieces: Pieces = PLAIN
+) -> Tensor:
     """The final hidden state (N x H) from which each supervised token is predicted."""
     decoder = model.model
-    call = call or partial(decoder_layer, model)
+    call = call or partial(decoder_layer, model, pieces)
     state = decoder.embed_tokens(layout.token_U)
     cos, sin = decoder.rotary_emb(state, layout.position_U.unsqueeze(0))
     # transformers repeats the angles for both halves of a head; one half is enough here.
@@ -79,37 +73,48 @@ def supervised_states(model: Module, layout: Layout, call: LayerCall | None = No
     rotation_U = (cos[0, :, None, :half], sin[0, :, None, :half])
     for number in range(len(decoder.layers)):
         state = call(number, state, rotation_U, layout)
-    return _norm(decoder.norm, state)
+    return pieces.normed(state, decoder.norm)[1]
 
 
-def decoder_layer(model: Module, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
+def decoder_layer(
+    model: Module, pieces: Pieces, number: int, state: Tensor, rotation_U: Rotation, layout: Layout
+) -> Tensor:
     """One decoder layer: rows in (U x H), rows out; the last one gives supervised positions only (N x H)."""
-    layer, heads = model.model.layers[number], ARCHITECTURES[model.config.model_type]
-    attention, normed = layer.self_attn, _norm(layer.input_layernorm, state)
+    layer = model.model.layers[number]
+    attention = layer.self_attn
+    state, normed = pieces.normed(state, layer.input_layernorm)
     asking, rotation, queries = normed, rotation_U, layout.rows
     if number == len(model.model.layers) - 1:
         # Keys and values everywhere, all else at supervised positions only.
         rows, queries = layout.row_N, layout.supervised
         state, asking = state.index_select(0, rows), normed.index_select(0, rows)
         rotation = (rotation_U[0][rows], rotation_U[1][rows])
-    query, key, value = _project(attention, heads, asking, normed, rotation, rotation_U)
+    q_norm, k_norm = ARCHITECTURES[model.config.model_type](attention)
+    query, key, value = (
+        projection(rows).unflatten(-1, (-1, attention.head_dim))
+        for projection, rows in (
+            (attention.q_proj, asking),
+            (attention.k_proj, normed),
+            (attention.v_proj, normed),
+        )
+    )
     mixed_Q = _attend(
         attention,
         layout.groups,
         queries.starts,
         # Where nobody asks, the first query is asked again: that answer is not read.
-        query.index_select(0, queries.item_Q),
-        key.index_select(0, layout.row_P),
+        pieces.turned(query, q_norm, rotation).index_select(0, queries.item_Q),
+        pieces.turned(key, k_norm, rotation_U).index_select(0, layout.row_P),
         value.index_select(0, layout.row_P),
     )
-    state = state + attention.o_proj(mixed_Q.index_select(0, queries.place))
-    return state + layer.mlp(_norm(layer.post_attention_layernorm, state))  # type: ignore[no-any-return]
+    mixed = attention.o_proj(mixed_Q.index_select(0, queries.place))
+    state, normed = pieces.added(state, mixed, layer.post_attention_layernorm)
+    return state + pieces.mlp(layer.mlp, normed)
 
 
-def logprobs(model: Module, state_NH: Tensor, target_N: Tensor) -> Tensor:
+def logprobs(model: Module, state_NH: Tensor, target_N: Tensor, pieces: Pieces = PLAIN) -> Tensor:
     """Log-prob of each target under the full vocabulary, in float32."""
-    logits_NV = head(model, state_NH).float()
-    return -functional.cross_entropy(logits_NV, target_N, reduction="none")
+    return pieces.target_logprobs(head(model, state_NH), target_N)
 
 
 def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,24 +122,6 @@ def logprobs_and_entropy(model: Module, state_NH: Tensor, target_N: Tensor) -> t
     logp_NV = functional.log_softmax(head(model, state_NH).float(), dim=-1)
     entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
     return logp_NV.gather(-1, target_N.unsqueeze(-1)).squeeze(-1), entropy_N
-
-
-def _project(
-    attention: Module, heads: Heads, asking: Tensor, asked: Tensor, rotation_q: Rotation, rotation_k: Rotation
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries of the rows `asking`, keys and values of the rows `asked`: (rows, heads, head size) each."""
-    size = attention.head_dim
-    query, key = heads(
-        attention,
-        attention.q_proj(asking).unflatten(-1, (-1, size)),
-        attention.k_proj(asked).unflatten(-1, (-1, size)),
-    )
-    value = attention.v_proj(asked).unflatten(-1, (-1, size))
-    return rotate(query, *rotation_q), rotate(key, *rotation_k), value
-
-
-def _norm(norm: Module, state: Tensor) -> Tensor:
-    return rms_norm(state.float(), norm.weight.float(), norm.variance_epsilon)
 
 
 def _attend(
@@ -156,7 +143,8 @@ def _attend(
             _grouped(query, queries).to(value.dtype),
             _grouped(key, group).to(value.dtype),
             _grouped(value, group),
-            attn_mask=causal_lower_right(queries[1], group[1]),
+            attn_mask=None if queries == group else causal_lower_right(queries[1], group[1]),
+            is_causal=queries == group,
             scale=attention.scaling,
             enable_gqa=True,
         )

@@ -23,8 +23,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
-from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
+from actfirst.learning.forward import LayerCall, supervised_states
 from actfirst.learning.packing import Layout, input_length
+from actfirst.learning.pieces import Module, Pieces, Rotation
 from actfirst.learning.update import AVERAGE, Batch, Learner, Work, fetched
 from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
@@ -39,6 +40,7 @@ class ShardedLearner(Learner):
     def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu") -> None:
         """The process group must exist: gloo for CPUs, nccl for GPUs."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.beside = dist.new_group(backend="gloo")  # for what goes on beside updates: checkpoints
         super().__init__(folder, settings, device)
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
@@ -68,7 +70,7 @@ class ShardedLearner(Learner):
         device = torch.device(self.device)
         mesh = init_device_mesh(device.type, (self.ranks,))
         self._mesh = mesh
-        self._root = _Root(self._model, super()._layer_call())
+        self._root = _Root(self._model, super()._layer_call(), self.pieces)
         self._root.shard(mesh, half=self.settings.precision == "bfloat16")
         for buffer in self._model.buffers():
             buffer.data = buffer.data.to(device)
@@ -131,8 +133,9 @@ class _Root(nn.Module):
     runs in between, chunk by chunk.
     """
 
-    def __init__(self, model: Module, call: LayerCall) -> None:
+    def __init__(self, model: Module, call: LayerCall, pieces: Pieces) -> None:
         super().__init__()
+        self._pieces = pieces
         self._model = (model,)  # in a tuple, so that it does not become a part of this module
         self.embed_tokens = model.model.embed_tokens
         self.norm = model.model.norm
@@ -140,7 +143,7 @@ class _Root(nn.Module):
         self.layers = nn.ModuleList(_Layer(layer, call) for layer in model.model.layers)
 
     def forward(self, layout: Layout) -> Tensor:
-        return supervised_states(self._model[0], layout, self._run)
+        return supervised_states(self._model[0], layout, self._run, self._pieces)
 
     def _run(self, number: int, state: Tensor, rotation_U: Rotation, layout: Layout) -> Tensor:
         result: Tensor = self.layers[number](number, state, rotation_U, layout)

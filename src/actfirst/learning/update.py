@@ -35,6 +35,7 @@ from actfirst.learning.forward import (
 from actfirst.learning.lora import add_adapters, merged
 from actfirst.learning.loss import LossConfig, LossStats, fetch, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
+from actfirst.learning.pieces import PLAIN, Fused, Pieces
 from actfirst.learning.samples import check_samples
 from actfirst.learning.schedule import rate_of
 from actfirst.models.folder import read_config
@@ -106,12 +107,14 @@ class Learner:
             entropy_weight=settings.entropy_weight,
         )
         self.general = general or not hand_written(read_config(folder))
-        self._model = open_general(folder, torch.float32) if self.general else _open_model(folder)
+        self.pieces = _pieces(settings, torch.device(device).type)
+        self._model = self._open(folder)
         if self.general and settings.activation_checkpointing:
             _checkpoint_layers(self._model)
         if settings.adapter_rank:
             add_adapters(self._model, settings)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
+        self.head_tokens = head_tokens(self._vocabulary, gpu=torch.device(device).type == "cuda")
         self._place()
         self._parameters: dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
@@ -125,6 +128,10 @@ class Learner:
         )
         self._average: dict[str, Tensor] = {}
         self._begin_average({})
+
+    def _open(self, folder: Path) -> Any:
+        """The model of a folder, in float32."""
+        return open_general(folder, torch.float32) if self.general else _open_model(folder)
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         """One optimiser step on the mean over `samples`, or several over parts of them in their order.
@@ -291,10 +298,10 @@ class Learner:
     def _states(self, layout: Layout) -> Tensor:
         if self.general:
             return general_states(self._model, layout)
-        return supervised_states(self._model, layout, self._layer_call())
+        return supervised_states(self._model, layout, self._layer_call(), self.pieces)
 
     def _layer_call(self) -> LayerCall:
-        call = partial(decoder_layer, self._model)
+        call = partial(decoder_layer, self._model, self.pieces)
         # The learner draws no random numbers, so there is no state of them to bring back.
         return (
             partial(checkpoint, call, use_reentrant=False, preserve_rng_state=False)
@@ -308,27 +315,26 @@ class Learner:
         The loss is a sum over tokens with known factors, so the head goes back chunk by chunk and the logits of
         one chunk at a time exist; the rest of the model goes back once, from the collected gradient.
         """
-        chunk = head_tokens(self._vocabulary, gpu=torch.device(self.device).type == "cuda")
         rows: list[Tensor] = []
         with self._autocast():
             state_NH = self._states(layout)
-        leaf_NH = state_NH.detach().requires_grad_()
+        leaves = [part.requires_grad_() for part in torch.split(state_NH.detach(), self.head_tokens)]
         given = (layout.target_N, layout.behaviour_N, layout.advantage_N, layout.share_N, layout.anchor_N)
         for state, target, behaviour, advantage, share, anchor in zip(
-            *(torch.split(stream, chunk) for stream in (leaf_NH, *given))
+            leaves, *(torch.split(stream, self.head_tokens) for stream in given)
         ):
             entropy: Tensor | None = None
             with self._autocast():
                 if self._loss.entropy_weight:
                     logp, entropy = logprobs_and_entropy(self._model, state, target)
                 else:
-                    logp = logprobs(self._model, state, target)
+                    logp = logprobs(self._model, state, target, self.pieces)
             loss, row = surrogate_loss(logp, behaviour, advantage, share, self._loss, anchor, entropy)
             if torch.is_grad_enabled():
                 loss.backward()  # type: ignore[no-untyped-call]
             rows.append(row)
         if torch.is_grad_enabled():
-            state_NH.backward(leaf_NH.grad)  # type: ignore[no-untyped-call]
+            state_NH.backward(torch.cat([_grad(leaf) for leaf in leaves]))  # type: ignore[no-untyped-call]
         return torch.stack(rows)
 
     @contextmanager
@@ -363,6 +369,16 @@ class Learner:
             + (f"samples: {named}" if guilty else "no single sample is the cause, only their sum")
             + ". If every sample is named, the weights are broken: resume from an earlier checkpoint"
         )
+
+
+def _pieces(settings: LearnerSection, device: str) -> Pieces:
+    fused = device == "cuda" if settings.kernels == "auto" else settings.kernels == "fused"
+    return Fused(settings.precision == "bfloat16") if fused else PLAIN
+
+
+def _grad(leaf: Tensor) -> Tensor:
+    assert leaf.grad is not None, "every chunk of the head has a loss"
+    return leaf.grad
 
 
 def _open_model(folder: Path) -> Any:

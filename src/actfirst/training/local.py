@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 
 from actfirst.config.sections import LearnerSection
-from actfirst.learning.checkpoint import Checkpoint, prune, save
+from actfirst.learning.checkpoint import Checkpoint, Taken, prune, take, write
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.update import Learner
 from actfirst.models.device import compute_device
@@ -26,6 +26,8 @@ class LocalLearner:
         self._learner = Learner(student, settings, device)
         self._checkpoints = checkpoints
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learner")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._taken: Taken | None = None
 
     @property
     def version(self) -> int:
@@ -48,17 +50,24 @@ class LocalLearner:
     def weights(self, *, averaged: bool = False) -> Mapping[str, torch.Tensor]:
         return self._learner.weights(averaged=averaged)
 
-    async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    async def take(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], copy: bool
     ) -> None:
-        def write() -> None:
-            save(self._checkpoints, self._learner, samples, trainer_state)
+        self._taken = await self._run(lambda: take(self._learner, samples, trainer_state, copy=copy))
+
+    async def write(self, keep: int, also: Set[int]) -> None:
+        taken, self._taken = self._taken, None
+        assert taken is not None, "`take` comes first"
+
+        def work() -> None:
+            write(self._checkpoints, taken)
             prune(self._checkpoints, keep, also)
 
-        await self._run(write)
+        await asyncio.get_running_loop().run_in_executor(self._writer, work)
 
     async def close(self) -> None:
         self._thread.shutdown()
+        self._writer.shutdown()
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -51,6 +51,7 @@ from actfirst.runs.sinks import Tracked, check_sinks, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.arrival import Arrival, Scores
+from actfirst.training.checkpoints import Checkpoints
 from actfirst.training.clock import START_UP, StageClock
 from actfirst.training.devices import check_devices
 from actfirst.training.preflight import pin_models
@@ -360,7 +361,7 @@ class OpenedRun:
             utilisation=Utilisation(lambda: clock.training, utilised),
             stop=self.stop,
             storing=Storing(self.folder, config.run, found.encoder.texts, objective.teacher_logprobs),
-            stored=learner.version,
+            checkpoints=Checkpoints(learner, config.checkpoint, clock, self.folder.log, learner.version),
             arrival=Arrival(config, learner, self._scores()),
             history=list(state.evaluations),
         )

@@ -7,7 +7,7 @@ and evaluation becomes a line of the run folder before the loop goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,6 +49,7 @@ from actfirst.runs.tracking import (
     update_values,
 )
 from actfirst.training.arrival import Arrival
+from actfirst.training.checkpoints import CHECKPOINT, Checkpoints, Taker
 from actfirst.training.clock import START_UP, StageClock, process_age
 from actfirst.training.playing import in_play
 from actfirst.training.stopping import Stop
@@ -64,14 +65,10 @@ if TYPE_CHECKING:
 _BARREN_BATCHES = 3
 _BATCHES_PER_TABLE = 10
 _TO_CLOSE = 5.0  # seconds that ending engines and a cluster may take
-CHECKPOINT = "checkpoint"
 
 
-class TrainingLearner(Protocol):
+class TrainingLearner(Taker, Protocol):
     """The learner as the loop sees it, wherever it runs."""
-
-    @property
-    def version(self) -> int: ...
 
     async def open(self, checkpoint: Checkpoint | None) -> None:
         """Continue from a checkpoint, if there is one."""
@@ -84,12 +81,6 @@ class TrainingLearner(Protocol):
         ...
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, torch.Tensor]: ...
-
-    async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
-    ) -> None:
-        """Write a checkpoint; of the older ones the newest `keep` stay, and those of the updates in `also`."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -106,7 +97,7 @@ class Evaluations:
 
 @dataclass
 class Training:
-    """One run under way. Also the `EngineView` of whoever watches it. `stored` is its newest checkpoint's update."""
+    """One run under way. Also the `EngineView` of whoever watches it."""
 
     config: Config
     title: str
@@ -125,7 +116,7 @@ class Training:
     arrival: Arrival
     stop: Stop
     storing: Storing
-    stored: int = 0
+    checkpoints: Checkpoints
     history: list[EvaluationPoint] = field(default_factory=list)
     barren: int = 0
     _deadline: asyncio.Task[None] | None = field(default=None, init=False)
@@ -231,6 +222,7 @@ class Training:
             await self._evaluate("teacher", self.evaluations.teacher)
 
     async def checkpoint_if_due(self) -> None:
+        self.checkpoints.check()
         settings, version = self.config.checkpoint, self.learner.version
         kept = {*settings.keep_at, *self._best()}
         if version % settings.every == 0 or version == self.updates or version in kept:
@@ -238,16 +230,14 @@ class Training:
 
     async def checkpoint_before_the_end(self) -> None:
         """Write down what was learned since the newest checkpoint."""
-        if self.learner.version > self.stored:
-            self.watcher.preparing("storing a checkpoint before the end")
+        self.watcher.preparing("storing a checkpoint before the end")
+        await self.checkpoints.settle()
+        if self.learner.version > self.checkpoints.stored:
             await self._checkpoint({*self.config.checkpoint.keep_at, *self._best()})
+            await self.checkpoints.settle()
 
     async def _checkpoint(self, kept: set[int]) -> None:
-        with self.clock.stage(CHECKPOINT):
-            keep = self.config.checkpoint.keep
-            await self.learner.save(self.buffer.samples, self.state().to_json(), keep, kept)
-        self.stored = self.learner.version
-        self.folder.log(f"checkpoint of update {self.stored}")
+        await self.checkpoints.save(self.buffer.samples, lambda: self.state().to_json(), kept)
 
     def state(self) -> TrainerState:
         """What a resumed run needs beside weights, optimiser and buffered samples."""
@@ -266,6 +256,7 @@ class Training:
         )
 
     async def finish(self) -> Summary:
+        await self.checkpoints.settle()
         summary = self.summary()
         self.folder.write_summary(summary)
         self.watcher.finished(summary)
@@ -297,6 +288,7 @@ class Training:
         self.utilisation.close()
         self.watcher.close()
         try:
+            await self.checkpoints.close()
             await self.arrival.close()
             await self.rollouts.close()
             for sink in self.sinks:
@@ -308,7 +300,9 @@ class Training:
     def _seconds_left(self, deadline: float) -> float:
         """Until a stop has to be asked for: an update may be under way, and a checkpoint follows it."""
         longest = self.clock.longest
-        needed = sum(longest.get(stage, 0.0) for stage in ("update", "sync", CHECKPOINT))
+        needed = (
+            sum(longest.get(stage, 0.0) for stage in ("update", "sync", CHECKPOINT)) + self.checkpoints.longest
+        )
         return deadline - process_age() - 1.5 * needed - _TO_CLOSE
 
     def _track(self, values: Mapping[str, float]) -> None:

@@ -8,7 +8,7 @@ made again when a run is resumed, and must be the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import RunFolder
 from actfirst.runs.sinks import Sink, check_sinks, open_sinks
 from actfirst.runs.tracking import evaluation_values, sft_values
+from actfirst.training.checkpoints import Checkpoints, Taker
 from actfirst.training.clock import StageClock
 from actfirst.training.open import start_learner, stored_state, tracked
 from actfirst.training.sft_examples import Examples, read_examples
@@ -51,21 +52,14 @@ DATA = "data.json"
 _WINDOW = 10  # steps over which the first and the last loss are taken
 
 
-class SftLearner(Protocol):
+class SftLearner(Taker, Protocol):
     """The learner as fine-tuning sees it, wherever it runs."""
-
-    @property
-    def version(self) -> int: ...
 
     async def open(self, checkpoint: Checkpoint | None) -> None: ...
 
     async def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats: ...
 
     async def measure(self, samples: Sequence[TurnSample]) -> float: ...
-
-    async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
-    ) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -121,17 +115,20 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
         state, checkpoint = stored_state(run_folder)
         run_folder.rewind(state.offsets)
         await learner.open(checkpoint)
+        clock = StageClock(state.seconds, state.elapsed)
+        checkpoints = Checkpoints(learner, config.checkpoint, clock, run_folder.log, learner.version)
+        opened.push_async_callback(checkpoints.close)
         run = _Run(
             config=config,
             folder=run_folder,
             learner=learner,
             examples=examples,
             watcher=watcher,
-            clock=StageClock(state.seconds, state.elapsed),
+            clock=clock,
+            checkpoints=checkpoints,
             evaluations=list(state.evaluations),
             sinks=open_sinks(config.tracking.sinks, tracked(config, run_folder.path)),
             stop=stop,
-            stored=checkpoint.step if checkpoint is not None else 0,
         )
         stop.on_signals()  # Ray has taken them
         stop.opened()
@@ -177,10 +174,10 @@ class _Run:
     examples: Examples
     watcher: SftWatcher
     clock: StageClock
+    checkpoints: Checkpoints
     evaluations: list[EvaluationPoint]
     sinks: Sequence[Sink]
     stop: Stop
-    stored: int
 
     async def to_the_end(self) -> SftSummary:
         settings = self.config.sft
@@ -190,11 +187,14 @@ class _Run:
             while self.learner.version < settings.steps:
                 self.stop.check()
                 await self._step()
+            await self.checkpoints.settle()
             if self.config.evaluation.at_end and not self.evaluations:
                 await self._evaluate()
         except RunStopped:
-            if self.learner.version > self.stored:
-                await self._checkpoint()
+            await self.checkpoints.settle()
+            if self.learner.version > self.checkpoints.stored:
+                await self.checkpoints.save((), self._state)
+                await self.checkpoints.settle()
             raise
         finally:
             for sink in self.sinks:
@@ -232,8 +232,9 @@ class _Run:
         for sink in self.sinks:
             sink.log(done, sft_values(line))
         self.watcher.step(line)
+        self.checkpoints.check()
         if last or done % self.config.checkpoint.every == 0:
-            await self._checkpoint()
+            await self.checkpoints.save((), self._state)
 
     async def _held_out(self) -> float | None:
         """The loss on what is not trained on, all of it as one batch."""
@@ -242,20 +243,16 @@ class _Run:
         with self.clock.stage("held out"):
             return await self.learner.measure(as_samples(self.examples.held_out))
 
-    async def _checkpoint(self) -> None:
-        with self.clock.stage("checkpoint"):
-            state = TrainerState(
-                delivered=0,
-                expected_contexts=0.0,
-                ledger=LedgerCounts(),
-                offsets=self.folder.offsets(),
-                seconds=self.clock.seconds,
-                elapsed=self.clock.elapsed,
-                evaluations=tuple(self.evaluations),
-            )
-            await self.learner.save((), state.to_json(), self.config.checkpoint.keep, frozenset())
-        self.stored = self.learner.version
-        self.folder.log(f"checkpoint of step {self.stored}")
+    def _state(self) -> dict[str, object]:
+        return TrainerState(
+            delivered=0,
+            expected_contexts=0.0,
+            ledger=LedgerCounts(),
+            offsets=self.folder.offsets(),
+            seconds=self.clock.seconds,
+            elapsed=self.clock.elapsed,
+            evaluations=tuple(self.evaluations),
+        ).to_json()
 
     async def _evaluate(self) -> None:
         from actfirst.training.playing import evaluate_model

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from actfirst.cli.console import print_note, print_records, print_table, read_counts
-from actfirst.cli.lab import bench_envs, bench_speed, bench_storing
+from actfirst.cli.lab import bench_envs, bench_gpu, bench_speed, bench_storing
 from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
@@ -252,6 +252,9 @@ app.command("gigpo")(gigpo)
 app.command("envs")(bench_envs.envs)
 app.command("storing")(bench_storing.storing)
 app.command("sync")(bench_speed.sync)
+app.command("checkpoint")(bench_gpu.checkpoint)
+app.command("budget")(bench_gpu.budget)
+app.command("learner")(bench_gpu.learner)
 app.command("rollout-options")(bench_speed.rollout_options)
 app.command("scale")(bench_speed.scale)
 app.command("prompts")(bench_speed.prompts)

@@ -104,7 +104,7 @@ def _cluster(config: Config) -> AbstractContextManager[None]:
 async def _time(config: Config, folder: Path, parameters: int, sides: _Sides, repeats: int) -> SyncTiming:
     announced, sampled, errors = [], [], []
     for version in range(1, repeats + 2):
-        await sides.update([_sample()])
+        await sides.update([make_sample()])
         begun = time.perf_counter()
         await sides.engine.load_weights(sides.weights(), version)
         middle = time.perf_counter()
@@ -193,7 +193,7 @@ def _logprob(folder: Path, weights: Mapping[str, torch.Tensor], token: int) -> f
     return plain_logprobs(model, _PROMPT, [token])[0]
 
 
-def _sample() -> TurnSample:
+def make_sample() -> TurnSample:
     """Something to update on, so that the weights change."""
     tokens = tuple(range(20, 36))
     return TurnSample(

@@ -26,6 +26,8 @@ from actfirst.methods.table import needs_teacher
 _MEGABYTE = 1024**2
 # An engine's actor serves all requests of a rollout batch at once; the engine itself decides how many run.
 _AT_ONCE = 10_000
+BESIDE = "beside"
+"""The calls of an actor that go on beside its others, which run one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) ->
         max_restarts=0,
         max_task_retries=0,
         max_concurrency=1 if serial else _AT_ONCE,
+        concurrency_groups={BESIDE: 1} if serial else {},
         scheduling_strategy="SPREAD",
         runtime_env={"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
     )

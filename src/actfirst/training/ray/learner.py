@@ -18,15 +18,15 @@ import ray
 from actfirst.config.config import Config
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
-from actfirst.learning.checkpoint import Checkpoint, load, prune, save
+from actfirst.learning.checkpoint import Checkpoint, Taken, load, prune, take, write
 from actfirst.learning.rng import restore_rng
 from actfirst.learning.sharded import ShardedLearner
-from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
+from actfirst.learning.sharded_checkpoint import TakenShard, restore_sharded, take_sharded, write_sharded
 from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
 from actfirst.training.ray.calls import TRANSFER_SECONDS, Lost, end, finished
-from actfirst.training.ray.cluster import Demands, actors
+from actfirst.training.ray.cluster import BESIDE, Demands, actors
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
 
@@ -36,13 +36,14 @@ _PATIENCE = 30.0
 
 
 class RankActor:
-    """One rank. Its calls run one after the other."""
+    """One rank. Its calls run one after the other, but for `write`, which goes on beside them."""
 
     def __init__(self, rank: int, ranks: int) -> None:
         self._rank = rank
         self._ranks = ranks
         self._learner: Learner  # from `open` on
         self._group: WeightGroup | None = None
+        self._taken: Taken | TakenShard
 
     def address(self) -> str:
         """Where the others find this rank."""
@@ -96,19 +97,21 @@ class RankActor:
             for _ in weights:
                 pass  # also after a failure: the other ranks wait for this one's parts
 
-    def save(
-        self,
-        folder: Path,
-        samples: Sequence[TurnSample],
-        trainer_state: Mapping[str, object],
-        keep: int,
-        also: Set[int],
-    ) -> None:
+    def take(self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], copy: bool) -> None:
         learner = self._learner
         if isinstance(learner, ShardedLearner):
-            save_sharded(folder, learner, samples, trainer_state)
+            self._taken = take_sharded(learner, samples, trainer_state, copy=copy)
         else:
-            save(folder, learner, samples, trainer_state)
+            self._taken = take(learner, samples, trainer_state, copy=copy)
+
+    @ray.method(concurrency_group=BESIDE)  # type: ignore[untyped-decorator]
+    def write(self, folder: Path, keep: int, also: Set[int]) -> None:
+        taken = self._taken
+        del self._taken
+        if isinstance(taken, TakenShard):
+            write_sharded(folder, taken)
+        else:
+            write(folder, taken)
         if self._rank == 0:
             prune(folder, keep, also)
 
@@ -185,11 +188,14 @@ class RayLearner:
             return StoredWeights(put)
         return _BroadcastWeights(put, partial(self._broadcast, averaged))
 
-    async def save(
-        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
+    async def take(
+        self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], copy: bool
     ) -> None:
-        written = (self._checkpoints, ray.put(list(samples)), trainer_state, keep, also)
-        await self._all([rank.save.remote(*written) for rank in self._ranks])
+        stored = ray.put(list(samples))
+        await self._all([rank.take.remote(stored, trainer_state, copy) for rank in self._ranks])
+
+    async def write(self, keep: int, also: Set[int]) -> None:
+        await self._all([rank.write.remote(self._checkpoints, keep, also) for rank in self._ranks])
 
     async def close(self) -> None:
         for rank in self._ranks:

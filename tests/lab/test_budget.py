@@ -1,0 +1,79 @@
+"""The learner's budget at the paper's sizes: a change that moves more bytes, or computes more, fails here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from actfirst.lab.speed.budget import A100, Budget, Counted, Work, budget
+from actfirst.models.shapes import NAMED
+
+WORK = Work()
+# Megabytes that each token moves; the figures of docs/scaling.md.
+MOVED = {("plain", True): 40.60, ("fused", True): 12.41, ("fused", False): 10.17}
+
+
+def test_bytes_and_flops_of_single_operations_by_hand() -> None:
+    with Counted() as counted:
+        a, b = torch.ones(4, 8), torch.ones(8, 2)
+        counted.moved.clear()
+        a @ b
+        a + a
+        a.t()
+        a.index_select(0, torch.tensor([1]))
+    assert counted.flops == {"mm": 2 * 4 * 8 * 2}
+    # Two inputs and a result of 32 entries; one row of eight read and written, and an index.
+    assert counted.moved["add"] == 3 * 32 * 4
+    assert counted.moved["index_select"] == 2 * 8 * 4 + 8
+
+
+def test_the_share_of_the_peak_by_hand() -> None:
+    one = Budget("fused", recomputed=False, flops=2 * A100.flops, useful=A100.flops, moved=A100.bandwidth)
+    assert one.mfu() == pytest.approx(1 / (2 / A100.matmul_share + 1 / A100.bandwidth_share))
+
+
+@pytest.fixture(scope="module")
+def small() -> dict[tuple[str, bool], Budget]:
+    shape = NAMED["Qwen3-0.6B"]
+    ways = [("plain", True), ("fused", True), ("fused", False)]
+    return {(kernels, again): budget(shape, kernels, recomputed=again) for kernels, again in ways}
+
+
+def test_useful_flops_are_those_of_the_weights_and_of_attention(small: dict[tuple[str, bool], Budget]) -> None:
+    """Six for each weight that a token meets, and attention; the head and most of the last layer meet few."""
+    shape = NAMED["Qwen3-0.6B"]
+    tokens, supervised = WORK.tokens, WORK.sequences * (WORK.response + 1)
+    norms = 2 * shape.hidden_size + 2 * shape.head_dim
+    layers = shape.layers * (shape.layer_parameters - norms)
+    everywhere = 2 * shape.keys * shape.hidden_size  # keys and values of the last layer
+    last = shape.layer_parameters - norms - everywhere
+    weights = (
+        layers - last * (1 - supervised / tokens) + shape.vocab_size * shape.hidden_size * supervised / tokens
+    )
+    length = WORK.prompt + WORK.response - 1
+    attention = shape.layers * 4 * shape.queries * length / 2 * 3.5
+    for one in small.values():
+        assert one.useful == pytest.approx(6 * weights + attention, rel=0.02)
+
+
+def test_a_gpu_reaches_more_than_forty_percent_by_count_also_where_activations_are_recomputed(
+    small: dict[tuple[str, bool], Budget],
+) -> None:
+    plain, fused, kept = small["plain", True], small["fused", True], small["fused", False]
+    assert fused.mfu() >= 0.40
+    assert kept.mfu() > fused.mfu() > plain.mfu()
+    assert fused.flops == pytest.approx(plain.flops, rel=0.01)
+
+
+def test_no_more_bytes_are_moved_than_were_counted(small: dict[tuple[str, bool], Budget]) -> None:
+    """Two percent are for other versions of torch."""
+    for way, megabytes in MOVED.items():
+        assert small[way].moved <= 1.02e6 * megabytes, way
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "megabytes"), [("Qwen3-1.7B", 19.75), ("Qwen3-4B", 36.31)])
+def test_the_larger_students_stay_within_theirs(name: str, megabytes: float) -> None:
+    one = budget(NAMED[name], "fused", recomputed=True)
+    assert one.mfu() >= 0.40
+    assert one.moved <= 1.02e6 * megabytes
