@@ -11,7 +11,7 @@ from torch import Tensor
 from actfirst.config.load import resolve
 from actfirst.learning.checkpoint import load, save
 from actfirst.learning.sharded import ShardedLearner
-from actfirst.learning.sharded_checkpoint import restore_sharded, save_sharded
+from actfirst.learning.sharded_checkpoint import restore_sharded, take_sharded, write_sharded
 from actfirst.learning.update import Learner
 from actfirst.models.folder import resolve_model
 from tests.learning.making import learning, make_samples, plain_model
@@ -94,7 +94,7 @@ def test_a_checkpoint_holds_both_and_stands_for_the_averaged_one(qwen3: Path, tm
 
 def averaged_on_a_rank(source: Path, folder: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     learner = trained(ShardedLearner(source, KEPT), 2)
-    stored = load(save_sharded(folder, learner, [], {}))
+    stored = load(write_sharded(folder, take_sharded(learner, [], {}, copy=True)))
     again = ShardedLearner(source, KEPT)
     restore_sharded(again, stored)
     return trained(learner, 3).export(averaged=True), trained(again, 3).export(averaged=True)
