@@ -35,13 +35,13 @@ from actfirst.learning.update import Learner, LearnerState
 from actfirst.models.adapters import write_adapter
 from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
+from actfirst.runs.files import sync_folder
 from actfirst.runs.manifest import (
     complete_steps,
     seal,
     step_name,
     step_of,
     steps,
-    sync_folder,
     verify,
 )
 
