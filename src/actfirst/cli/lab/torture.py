@@ -48,6 +48,7 @@ def torture(
     from actfirst.config.load import resolve
     from actfirst.lab.torture.torture import SHORT, Torturer
     from actfirst.lab.torture.troubles import parts_of
+    from actfirst.runs.files import write_json
 
     place = (folder or Path(tempfile.mkdtemp(prefix="actfirst-torture-"))).absolute()
     place.mkdir(parents=True, exist_ok=True)
@@ -59,7 +60,8 @@ def torture(
 
     def tell(result: Tortured) -> None:
         if result.runs % 10 == 0:
-            write_result(json_file, _told(recipe, overrides, result))
+            if json_file is not None:
+                write_json(json_file, _told(recipe, overrides, result))
             print_note(
                 f"{result.kills} kills in {result.seconds:.0f} s, {len(result.failures)} runs not survived"
             )

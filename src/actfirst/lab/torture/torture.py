@@ -209,7 +209,11 @@ class _Counting:
 
 def _noting(file: Path) -> Struck:
     write, handle = os.write, os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    return lambda: write(handle, b".") and None
+
+    def note() -> None:
+        write(handle, b".")
+
+    return note
 
 
 def _said(place: Path) -> str:
