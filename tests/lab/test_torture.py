@@ -7,6 +7,10 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ import pytest
 from actfirst.cli.lab.torture import _command
 from actfirst.lab.torture.draw import Draw, Given
 from actfirst.lab.torture.power import Disk, PowerCut
-from actfirst.lab.torture.torture import SHORT, Outcome, Tally, Tortured, Torturer
+from actfirst.lab.torture.torture import JOBS, SHORT, Outcome, Tally, Tortured, Torturer
 from actfirst.lab.torture.troubles import (
     ON_RAY,
     WORKER,
@@ -34,59 +38,73 @@ from tests.support.tiny_run import overrides
 WORKERS = ("pool.kind=processes", "pool.workers=1")
 
 
-def torturer(folder: Path, *settings: str) -> Torturer:
-    return Torturer(_command, ("pocket", *overrides(folder, *SHORT, *settings)), folder, exact=True)
+@dataclass(frozen=True)
+class Quiet:
+    """A run that nothing happened to, and a job that troubles others like it."""
+
+    torturer: Torturer
+    job: ProcessPoolExecutor
+    operations: int
+
+    @classmethod
+    @contextmanager
+    def made(cls, folder: Path, *settings: str) -> Iterator[Quiet]:
+        torturer = Torturer(_command, ("pocket", *overrides(folder, *SHORT, *settings)), folder, exact=True)
+        with ProcessPoolExecutor(1, JOBS) as job:
+            yield cls(torturer, job, job.submit(torturer.quiet).result().operations)
+
+    def trial(self, *troubles: Trouble) -> Outcome:
+        return self.job.submit(self.torturer.trial, troubles).result()
+
+    def struck(self, *troubles: Trouble) -> list[int]:
+        """How often each came to a run that survived."""
+        outcome = self.trial(*troubles)
+        assert outcome.faults == ()
+        return [times for _, times in outcome.struck]
 
 
 @pytest.fixture(scope="module")
-def quiet(tmp_path_factory: pytest.TempPathFactory) -> Torturer:
-    made = torturer(tmp_path_factory.mktemp("torture"))
-    assert made.quiet().operations > 50
-    return made
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quiet]:
+    with Quiet.made(tmp_path_factory.mktemp("torture")) as made:
+        assert made.operations > 50
+        yield made
 
 
-def struck(outcome: Outcome) -> list[int]:
-    assert outcome.faults == ()
-    return [times for _, times in outcome.struck]
-
-
-def test_a_run_survives_kills_a_power_cut_and_a_full_disk_one_after_the_other(quiet: Torturer) -> None:
+def test_a_run_survives_kills_a_power_cut_and_a_full_disk_one_after_the_other(quiet: Quiet) -> None:
     troubles = (Kill("rename", 1), PowerCut(30, 1), NoSpace("fsync", 3), Kill("write", 3))
-    assert struck(quiet.trial(troubles)) == [1, 1, 1, 1]
+    assert quiet.struck(*troubles) == [1, 1, 1, 1]
 
 
-def test_a_run_survives_a_slow_disk_and_jumps_of_the_clock_without_ending(quiet: Torturer) -> None:
-    assert struck(quiet.trial([SlowDisk(0.001)])) == [1]
-    assert struck(quiet.trial([ClockJump(20, -1e8), Kill("write", 1)])) == [1]
+def test_a_run_survives_a_slow_disk_and_jumps_of_the_clock_without_ending(quiet: Quiet) -> None:
+    assert quiet.struck(SlowDisk(0.001)) == [1]
+    assert quiet.struck(ClockJump(20, -1e8), Kill("write", 1)) == [1]
 
 
-def test_trouble_that_comes_too_late_is_tried_but_has_not_struck(quiet: Torturer) -> None:
-    assert struck(quiet.trial([Kill("write", 10_000)])) == [0]
+def test_trouble_that_comes_too_late_is_tried_but_has_not_struck(quiet: Quiet) -> None:
+    assert quiet.struck(Kill("write", 10_000)) == [0]
 
 
 @pytest.mark.slow
 def test_a_run_survives_lost_environment_workers(tmp_path: Path) -> None:
-    made = torturer(tmp_path, *WORKERS)
-    made.quiet()
-    assert sum(struck(made.trial([LostPart(*WORKER, every=3, times=2)]))) >= 1
+    with Quiet.made(tmp_path, *WORKERS) as made:
+        assert sum(made.struck(LostPart(*WORKER, every=3, times=2))) >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_run_on_ray_survives_lost_ranks_and_engines(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    made = torturer(tmp_path, "run.updates=6", "runtime.kind=ray", "runtime.learners=2", "runtime.cpus=0.1")
-    made.quiet()
-    for name, kind in ON_RAY[:2]:
-        assert sum(struck(made.trial([LostPart(name, kind, every=8, times=2)]))) >= 1
+    settings = ("run.updates=6", "runtime.kind=ray", "runtime.learners=2", "runtime.cpus=0.1")
+    with Quiet.made(tmp_path, *settings) as made:
+        for name, kind in ON_RAY[:2]:
+            assert sum(made.struck(LostPart(name, kind, every=8, times=2))) >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_every_power_cut_is_survived(quiet: Torturer) -> None:
-    operations = quiet.quiet().operations
-    for count in range(1, operations, 4):
-        assert struck(quiet.trial([PowerCut(count, count)])) == [1]
+def test_every_power_cut_is_survived(quiet: Quiet) -> None:
+    for count in range(1, quiet.operations, 4):
+        assert quiet.struck(PowerCut(count, count)) == [1]
 
 
 class Forger(Kill):
@@ -106,14 +124,14 @@ class Forger(Kill):
         os.rename = harmful  # type: ignore[assignment]
 
 
-def test_a_run_that_lost_something_is_noticed_and_kept(quiet: Torturer) -> None:
-    outcome, result = quiet.trial([Forger("rename", 1, "forgery")]), Tortured(0)
+def test_a_run_that_lost_something_is_noticed_and_kept(quiet: Quiet) -> None:
+    outcome, result = quiet.trial(Forger("rename", 1, "forgery")), Tortured(0)
     assert outcome.faults
     result.add(outcome)
     assert result.kinds == {"forgery": Tally(tried=1, struck=1, survived=0, failed=1)}
     assert (result.runs, result.kills) == (1, 1)
     assert "Forger" in result.failures[0]
-    assert list(quiet.folder.glob("failed-*/run/config.toml"))
+    assert list(quiet.torturer.folder.glob("failed-*/run/config.toml"))
 
 
 def test_troubles_are_drawn_by_the_seed_and_of_all_kinds() -> None:

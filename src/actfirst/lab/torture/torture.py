@@ -53,9 +53,10 @@ _LOSS = 1e-4  # relative; rounding depends on what else is in a batch
 
 # Jobs are forked from a process that has imported everything and computed nothing, and runs from their job: each is a
 # process of its own that begins in a moment.
-_JOBS = multiprocessing.get_context("forkserver")
+JOBS = multiprocessing.get_context("forkserver")
+"""Where trials belong: a process that has computed something must not be forked."""
 _RUNS = multiprocessing.get_context("fork")
-_JOBS.set_forkserver_preload(
+JOBS.set_forkserver_preload(
     [
         "actfirst.cli.main",
         "actfirst.training.open",
@@ -126,7 +127,7 @@ class Torturer:
 
     def torture(self, seconds: float, seed: int, jobs: int, told: Callable[[Tortured], None]) -> Tortured:
         """A quiet run, then troubles for so many seconds, `jobs` runs at a time; those under way then are finished."""
-        with ProcessPoolExecutor(jobs, _JOBS) as pool:
+        with ProcessPoolExecutor(jobs, JOBS) as pool:
             quiet = pool.submit(self.quiet).result()
             draw = Draw(random.Random(seed), quiet, self.parts)
             started, result = time.monotonic(), Tortured(seed, operations=quiet.operations)
