@@ -104,14 +104,12 @@ $(BIN)/python:
 
 $(INSTALLED): pyproject.toml requirements.lock | $(BIN)/python
 	$(torch_first)
-	$(call quietly,installing what requirements.lock names (by its hashes),$(BIN)/python -m pip install $(LOCKED) requirements.lock)
-	$(call quietly,installing actfirst and what it needs (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable .)
+	$(call quietly,installing actfirst and what it needs (minutes the first time; log: $(LOG)),{ $(BIN)/python -m pip install $(LOCKED) requirements.lock && $(BIN)/python -m pip install --editable .; })
 	@touch $@
 
 $(DEV_INSTALLED): pyproject.toml requirements-dev.lock | $(BIN)/python
 	$(torch_first)
-	$(call quietly,installing what requirements-dev.lock names (by its hashes),$(BIN)/python -m pip install $(LOCKED) requirements-dev.lock)
-	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable '.[dev]')
+	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),{ $(BIN)/python -m pip install $(LOCKED) requirements-dev.lock && $(BIN)/python -m pip install --editable '.[dev]'; })
 	@touch $(INSTALLED) $@
 
 $(DOCS_INSTALLED): pyproject.toml | $(BIN)/python
