@@ -46,6 +46,7 @@ SHORT = (
     "evaluation.every=0",
     "evaluation.teacher=false",
     "checkpoint.every=1",
+    "pool.retries=12",  # more losses than that would be failed episodes, by the recipe's own rule
 )
 """A run of seconds with two checkpoints."""
 _RESUMES = 3
