@@ -14,6 +14,7 @@ from actfirst.errors import ConfigError
 from actfirst.lab.aggregate import Mark
 from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.cells import Number, Table, Words, number
+from actfirst.lab.report.differences import differences_table
 from actfirst.lab.report.figures import draw_stability, draw_utilisation, smoothed
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.page import write_report
@@ -162,6 +163,37 @@ class TestOtherTables:
         assert rows[0][:3] == ["Vanilla OPD", "8", "1.000"]
         assert rows[0][4] == "80.0"  # 8 of 10 tokens
         assert rows[1][4] == "–"
+
+
+class TestDifferences:
+    def test_every_method_less_vanilla_and_ours_less_the_others(self, sources: Sources) -> None:
+        rows = texts(differences_table(sources.settings[0], 1))[1:]
+        # ActFirst solves 3 and 4 of 4 where vanilla solves 2: +25 and +50; half-width over seeds 12.706 * 12.5
+        assert rows[0] == [
+            "ActFirst-OPD less Vanilla OPD",
+            "+37.5",
+            "-121.3 to +196.3",
+            "-9.4 to +84.4",  # games: 0, 0, 100 and 50 points
+            "+25.0, +50.0",
+            "noise",
+        ]
+        assert [row[0] for row in rows[1:]] == [
+            "ActFirst w/o inverse dynamics less Vanilla OPD",
+            "ActFirst-OPD less ActFirst w/o inverse dynamics",
+        ]
+
+    def test_a_difference_that_every_seed_and_game_agrees_on_is_shown(self, tmp_path: Path) -> None:
+        for seed in (42, 43, 44):
+            write_method_run(tmp_path / f"v{seed}", "vanilla", seed, seconds=9.0, solved=0)
+            write_method_run(tmp_path / f"a{seed}", "actfirst", seed, seconds=9.0, solved=4)
+        (row,) = texts(differences_table(find_sources([tmp_path]).settings[0], 1))[1:]
+        assert row[1:] == ["+100.0", "+100.0 to +100.0", "+100.0 to +100.0", "+100.0, +100.0, +100.0", "yes"]
+
+    def test_one_seed_has_no_interval_and_shows_nothing(self, tmp_path: Path) -> None:
+        write_method_run(tmp_path / "v", "vanilla", 42, seconds=9.0, solved=0)
+        write_method_run(tmp_path / "a", "actfirst", 42, seconds=9.0, solved=4)
+        (row,) = texts(differences_table(find_sources([tmp_path]).settings[0], 1))[1:]
+        assert (row[2], row[-1]) == ("–", "noise")
 
 
 class TestUtilisation:
@@ -318,6 +350,7 @@ class TestPage:
         assert files == [
             "ablation",
             "alignment-1",
+            "differences-1",
             "latency-1",
             "main-1",
             "quality-1",
@@ -338,6 +371,14 @@ class TestPage:
         assert header.count("|") == first.count("|") > 3
         assert "| **" in text
         assert "processor: " in text
+
+    def test_the_figures_of_all_runs_are_one_json_file(self, page: Path) -> None:
+        (setting,) = json.loads((page.parent / "figures.json").read_text())["settings"]
+        vanilla, ours, _ = setting["methods"]
+        assert [run["training_seconds"] for run in vanilla["runs"]] == [100.0, 120.0]
+        assert ours["runs"][1]["final"]["by_split"] == {"seen": 100.0, "unseen": 100.0}
+        assert ours["runs"][1]["speedup"] == 3.0
+        assert setting["differences"][0]["per_seed"] == {"42": 25.0, "43": 50.0}
 
     def test_the_points_of_curves_are_files_too(self, page: Path) -> None:
         curve = list(csv.DictReader((page.parent / "figures" / "performance-1.csv").open()))

@@ -184,6 +184,17 @@ def test_teacher_rollouts_keep_their_own_words(tmp_path: Path, encoder: PromptEn
     assert found.data[0].dropped == {"scored nothing": 1, "turns that no mode with a share can show": 1}
 
 
+def test_teacher_rollouts_are_found_beside_their_store(tmp_path: Path, encoder: PromptEncoder) -> None:
+    said = "<think>\nmine\n</think>\n\n<action>look</action><|im_end|>"
+    line = {"task_id": TASKS[0].id, "actions": ["look"], "responses": [said]}
+    write(tmp_path / "store.jsonl.rollouts-big-0123.jsonl", line)
+    beside = config(kind="rollouts", path=str(tmp_path / "store.jsonl"), success=False)
+    assert len(read_examples(beside, encoder).train) == 1
+    write(tmp_path / "store.jsonl.rollouts-small-4567.jsonl", line)
+    with pytest.raises(DataError, match=r"name one of .*big-0123.jsonl, .*small-4567.jsonl"):
+        read_examples(beside, encoder)
+
+
 def episode(number: int, actions: list[str], *, success: bool = True, shift: str = "") -> dict[str, object]:
     """A line of episodes.jsonl of a think-then-act run; the first response answered in two requests."""
     turns = [

@@ -195,7 +195,8 @@ class Run:
             if _EVALUATION.fullmatch(path.name):
                 found = parse(read_object(path), StoredEvaluation, str(path))
                 seconds = found.training_seconds or 0.0
-                yield EvaluationLine.of("student", found.update or 0, seconds, found.result)
+                line = EvaluationLine.of("student", found.update or 0, seconds, found.result)
+                yield line.model_copy(update={"result": found.result})  # with the outcomes of all tasks
 
 
 def open_run(path: Path | str) -> Run:

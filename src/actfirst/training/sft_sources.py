@@ -7,6 +7,7 @@ keeps the file and line that it stood on; a line that cannot be used is an error
 
 from __future__ import annotations
 
+import glob
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -142,7 +143,7 @@ def _inline_response(turn: TurnLine) -> str | None:
 
 def _rollouts(source: Source, kind: Kind, world: World) -> None:
     tasks = _chosen(source, world)
-    for origin, data in _lines(Path(source.settings.path).expanduser()):
+    for origin, data in _lines(_rollout_file(Path(source.settings.path).expanduser())):
         record = _Fields(origin, data)
         task_id, actions = record.text("task_id"), record.texts("actions")
         responses = record.optional_texts("responses")
@@ -154,6 +155,16 @@ def _rollouts(source: Source, kind: Kind, world: World) -> None:
             source.dropped["scored nothing"] += 1
         else:
             source.trajectories.append(Trajectory(origin, tasks[task_id], actions, responses))
+
+
+def _rollout_file(path: Path) -> Path:
+    """The file itself, or the one beside the reference store of that name."""
+    beside = sorted(path.parent.glob(f"{glob.escape(path.name)}.rollouts-*.jsonl"))
+    if len(beside) > 1:
+        raise DataError(
+            f"several models have rollouts beside {path}: name one of {', '.join(map(str, beside))}"
+        )
+    return beside[0] if beside else path
 
 
 def _references(source: Source, kind: Kind, world: World) -> None:

@@ -139,6 +139,42 @@ def quality(
     print_note(f"result: {path}")
 
 
+def stages(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
+    out: Out = None,
+) -> None:
+    """Say by stage of a task what the rollouts of runs visited, and how far student and teacher were apart there.
+
+    \b
+    actfirst bench stages runs/vanilla runs/actfirst
+
+    Needs a world with a demonstrator (pocket houses, ALFWorld). Result: runs/bench/stages.json.
+    """
+    from actfirst.lab.stages import StageRow, measure
+    from actfirst.lab.stored import BENCH_STAGES, store
+
+    rows: list[StageRow] = []
+    for run in runs:
+        with progress("episodes") as told:
+            rows += measure(run, told)
+    path = out or RESULTS / "stages.json"
+    store(path, BENCH_STAGES, {"rows": [row.to_json() for row in rows]})
+    print_records(
+        {
+            "run": row.run,
+            "stage": row.stage,
+            "contexts": f"{row.turns:,}",
+            "of all (%)": f"{row.share:.1f}",
+            "episodes that reach it (%)": f"{row.reached:.1f}",
+            "stored responses": f"{row.responses:,}",
+            "reverse KL early": "–" if row.early is None else f"{row.early:.3f}",
+            "late": "–" if row.late is None else f"{row.late:.3f}",
+        }
+        for row in rows
+    )
+    print_note(f"result: {path}")
+
+
 def gigpo(
     file: Annotated[Path, typer.Argument(help="Cases with known advantages, as JSON.")],
 ) -> None:
@@ -211,6 +247,7 @@ def _show_quality(path: Path) -> None:
 
 app.command("rollout")(rollout)
 app.command("quality")(quality)
+app.command("stages")(stages)
 app.command("gigpo")(gigpo)
 app.command("envs")(bench_envs.envs)
 app.command("storing")(bench_storing.storing)

@@ -1,5 +1,5 @@
 """Writes the report: one self-contained HTML page, and beside it every table as CSV, all of them in one Markdown file,
-and every figure as PNG and SVG."""
+the figures of all runs with paired differences in one JSON file, and every drawing as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
 from actfirst.lab.report.cells import Number, Table, in_markdown
 from actfirst.lab.report.cost_table import cost_table
+from actfirst.lab.report.differences import differences_table, figures_of
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
 from actfirst.lab.report.sources import Sources, find_sources
-from actfirst.runs.files import write_atomically, writing
+from actfirst.runs.files import write_atomically, write_json, writing
 
 PAGE = "index.html"
 TABLES = "tables.md"
+FIGURES = "figures.json"
 Item = TypeVar("Item")
 Part = TypeVar("Part")
 
@@ -79,6 +81,7 @@ def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst rep
             if figure.series:
                 write_atomically(folder / "figures" / f"{figure.slug}.csv", figure.series)
     write_atomically(folder / TABLES, _markdown(sections, sources, title))
+    write_json(folder / FIGURES, figures_of(sources))
     page = folder / PAGE
     write_atomically(page, render(sections, sources, folder, title))
     return page
@@ -89,7 +92,7 @@ def make_sections(sources: Sources, drawings: Path) -> list[Section]:
     settings, rollouts, qualities = sources.settings, sources.rollouts, sources.qualities
     ablations, costs = ablation_table(settings), cost_table(sources.preparations)
     sections = [
-        Section("results", "Results", _each(main_table, settings)),
+        Section("results", "Results", (*_each(main_table, settings), *_each(differences_table, settings))),
         Section("ablation", "Ablations", (ablations,) if ablations else ()),
         Section(
             "time",
