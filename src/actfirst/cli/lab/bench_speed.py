@@ -78,14 +78,14 @@ def scale(
 
 def limits(
     names: Annotated[list[str] | None, typer.Argument(help="Which limits. Default: all.")] = None,
-    scale: Annotated[int, typer.Option(min=1, help="How many times smaller than the limits.")] = 1,
+    smaller: Annotated[int, typer.Option(min=1, help="How many times smaller than the limits.")] = 1,
     json_file: ResultFile = None,
 ) -> None:
     """Time and memory at 10,000 tasks, 1,000,000 lines of metrics and 1,024 episodes at once, and at parts of that.
 
     \b
     actfirst bench limits
-    actfirst bench limits tasks --scale 10
+    actfirst bench limits tasks --smaller 10
     """
     from actfirst.errors import ConfigError
     from actfirst.lab.speed.limits import LIMITS, measure
@@ -94,7 +94,7 @@ def limits(
     if unknown := [name for name in names or () if name not in LIMITS]:
         raise ConfigError(f"there is no limit {unknown[0]!r}; choose from {', '.join(LIMITS)}")
     with progress("points") as told:
-        points = measure(names or list(LIMITS), scale, told)
+        points = measure(names or list(LIMITS), smaller, told)
     print_records(
         [
             {

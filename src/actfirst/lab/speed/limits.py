@@ -135,13 +135,13 @@ LIMITS: dict[str, tuple[int, Callable[[int], None]]] = {
 }
 
 
-def measure(names: Sequence[str], scale: int, told: Told) -> dict[str, list[Point]]:
-    """Every limit at an eighth, a quarter, a half and the whole of it; with a scale, all of them so many times less."""
+def measure(names: Sequence[str], smaller: int, told: Told) -> dict[str, list[Point]]:
+    """Every limit at an eighth, a quarter, a half and the whole of it; all of them so many times `smaller`."""
     points: dict[str, list[Point]] = {name: [] for name in names}
     done = 0
     for name in names:
         for part in (8, 4, 2, 1):
-            size = max(1, LIMITS[name][0] // part // scale)
+            size = max(1, LIMITS[name][0] // part // smaller)
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
                 points[name].append(alone.submit(_point, name, size).result())
             done += 1
