@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Self
 
+from actfirst.reading import clean
+
 _PASSWORD = re.compile(r"(?<=://)[^/\s\"']*:[^/\s\"']*(?=@)")
 
 
@@ -18,10 +20,11 @@ def without_passwords(text: str) -> str:
 
 
 class ActfirstError(Exception):
-    """Base of every error that the program raises on purpose. No message shows a password of an address."""
+    """Base of every error that the program raises on purpose. A message shows no password of an address, and goes
+    through the text gate: a library may have put anything into it."""
 
     def __str__(self) -> str:
-        return without_passwords(super().__str__())
+        return clean(without_passwords(super().__str__()))
 
 
 class ConfigError(ActfirstError):
