@@ -38,17 +38,19 @@ test-slow: $(DEV_INSTALLED) ## run the tests that take minutes
 viewer: viewer/node_modules ## build and test the pages of `actfirst view` (needs Node.js 20)
 	cd viewer && npm run build && npm test
 
-# Chromium comes from Debian's packages; CHROMIUM names another one. The pictures in docs/images are of a real run.
-CHROMIUM ?= /usr/bin/chromium
+# CHROMIUM names a browser. Where there is none, Debian's package is installed, or else Playwright's own build.
+# The pictures in docs/images are of a real run.
+CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),/usr/bin/chromium)
 test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make its pictures in docs/images
-	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium)
+	test -x $(CHROMIUM) || (apt-get update && apt-get install --yes chromium) || (cd viewer && npx playwright-core install chromium)
 	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
-	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 --run build/pictures/actfirst
+	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 run.keep_alternatives=3 evaluation.tasks_per_split=8 --run build/pictures/actfirst
 	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
 	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
 
+# `npm ci` would refuse a lock file that lacks packages of other systems, which not every registry has.
 viewer/node_modules: viewer/package-lock.json
-	cd viewer && npm ci
+	cd viewer && npm install --no-save --no-audit --no-fund
 	@touch $@
 
 docs: $(DOCS_INSTALLED) ## build the documentation as a site in build/site; a warning is an error

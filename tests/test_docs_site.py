@@ -164,6 +164,7 @@ def test_the_notebook_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(14_400)  # fifteen commands, on a machine that may be busy
 def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     """Every command of its `sh` samples, in a folder of its own; packages are not installed into this environment."""
     page = (DOCS / "tutorial.md").read_text(encoding="utf-8")

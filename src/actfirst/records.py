@@ -2,16 +2,18 @@
 
     Task -> Observation, Pair -> TurnContext -> Completion -> Response -> Turn -> Episode -> TurnSample
 
-Nothing here computes, except that what an environment says goes through the text gate (`reading.clean`) when its
-record is made: no environment can say what no tokenizer or file takes. Token ids that an engine returned are what the
-teacher scores and the learner trains on: no record is ever re-tokenised.
+Nothing here computes, except `digest`, which names a prompt, and that what an environment says goes through the text
+gate (`reading.clean`) when its record is made: no environment can say what no tokenizer or file takes. Token ids that
+an engine returned are what the teacher scores and the learner trains on: no record is ever re-tokenised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 
 from actfirst.reading import clean
 
@@ -144,6 +146,11 @@ class Completion:
     version: int
 
 
+def digest(ids: Sequence[int]) -> str:
+    """Names token ids: equal digests mean equal ids."""
+    return blake2b(array("q", ids).tobytes(), digest_size=8).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """A full think-then-act response: one or two completions and what was inserted between them.
@@ -171,7 +178,10 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class FastAction:
-    """An action-only completion and what was parsed from it (None: no well-formed action field)."""
+    """An action-only completion and what was parsed from it (None: no well-formed action field).
+
+    `prompt_digest` is that of its prompt's ids.
+    """
 
     mode: Mode
     prompt_tokens: int
@@ -179,6 +189,7 @@ class FastAction:
     text: str
     action: str | None
     version: int
+    prompt_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +197,8 @@ class Turn:
     """One executed turn of an episode. `requests` lists the fast-action requests made for it, in order.
 
     `response` is the full response of its context, whether it acted or was generated beside. `started` is on the
-    monotonic clock of the process. `reference_next` is what the reference saw next, where the turn was guided by it.
+    monotonic clock of the process. `admissible`, `templates` and `objects` are those of its observation.
+    `reference_next` is what the reference saw next, where the turn was guided by it.
     """
 
     number: int
@@ -201,7 +213,9 @@ class Turn:
     seconds: float
     started: float = 0.0
     admissible: tuple[str, ...] = ()
-    reference_next: str = ""
+    templates: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    reference_next: Observation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +225,8 @@ class Episode:
     `guided` says that a reference was to be followed. `unexecuted` are fast actions after which the actor ended
     the rollout instead of acting. `ended` is when the last step was over, on the clock of whoever collected it (a
     run's training seconds); 0 where nobody looked at one. `began` is when it was reset, on the monotonic clock of the
-    process. `attempts` counts how often it was begun: again where an environment failed.
+    process. `attempts` counts how often it was begun: again where an environment failed. `instruction` is empty where
+    the environment never gave one.
     """
 
     id: str
@@ -227,6 +242,23 @@ class Episode:
     ended: float = 0.0
     attempts: int = 1
     began: float = 0.0
+    instruction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The tokens that a teacher found most likely, equally many at each place of a response, the likeliest first."""
+
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a teacher says of a response: one log-prob per token, and what it would rather have said if asked."""
+
+    logprobs: tuple[float, ...]
+    alternatives: Alternatives = Alternatives()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +268,8 @@ class TurnSample:
 
     The four response streams have equal length; `mask` is 0 at inserted tokens. `advantages` come from the method's
     objective. `weight` multiplies the response's loss (1.0 in the paper). `anchor_logprobs` are those of the frozen
-    model to which the learner keeps the policy close, or empty.
+    model to which the learner keeps the policy close, or empty. `alternatives` are for whoever looks: no loss reads
+    them.
     """
 
     id: str
@@ -251,6 +284,7 @@ class TurnSample:
     version: int
     weight: float = 1.0
     anchor_logprobs: tuple[float, ...] = ()
+    alternatives: Alternatives = Alternatives()
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
         ("learner.learning_rate.x=2", 'learning_rate = {"x": 2} (command line): must be a finite number'),
         ("environment=3", "environment = 3 (command line): must be a table whose name is one of"),
         ("environment.name=alfwrld", 'environment.name = "alfwrld" (command line): must be one of "alfworld", '
-                                     '"gymnasium", "pocket", "scienceworld", "webshop"'),
+                                     '"gymnasium", "openenv", "pocket", "scienceworld", "verifiers", "webshop"'),
         ("references.source=oracel", 'references.source = "oracel" (command line): must be one of "best", '
                                      '"rollouts", "walkthrough", "solver", "expert", "gold", "oracle"'),
         ("environment.name=alfworld", "environment.folder: must be given: a string (folder that holds"),

@@ -50,6 +50,25 @@ class TestPrefill:
             assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), 1e-4)
             assert close(scores, judge.logprobs(prompt, given[0]), 1e-4)
 
+    async def test_the_most_likely_tokens_are_listed_on_request(
+        self, make_engine: MakeEngine, checkpoint: Path, judge: Judge
+    ) -> None:
+        """Asked together with a request that wants none, in chunks; the scores are those without a list."""
+        engine = await make_engine(checkpoint, max_prefill_tokens=23)
+        assert isinstance(engine, EmbeddedEngine)
+        prompt, tokens = prompts(2, seed=21, longest=60)
+        listed, plain = await asyncio.gather(
+            engine.scores(prompt, tokens, 3), engine.scores(prompt, tokens[:5], 0)
+        )
+        assert close(listed.logprobs, judge.logprobs(prompt, tokens), 1e-4)
+        assert plain.alternatives.token_ids == ()
+        assert len(listed.alternatives.token_ids) == 3 * len(tokens)
+        best = judge.distributions(prompt, tokens).topk(3).values.flatten().tolist()
+        assert close(listed.alternatives.logprobs, best, 1e-4)
+        rows = judge.distributions(prompt, tokens).repeat_interleave(3, 0)
+        chosen = [row[token].item() for row, token in zip(rows, listed.alternatives.token_ids, strict=True)]
+        assert close(chosen, best, 1e-4)
+
     async def test_a_fast_request_overtakes_a_full_prompt_in_the_middle_of_its_chunks(
         self, make_engine: MakeEngine, checkpoint: Path, judge: Judge
     ) -> None:

@@ -37,6 +37,6 @@ def test_every_tensor_of_a_step_is_on_the_device(dtype: torch.dtype) -> None:
         drafted = model.forward(tokens, DraftBatch(cache, [3, 5], [3, 1]), [])
         settings = [Sampling(1), Sampling(1, temperature=0.0), Sampling(1, top_p=0.5, top_k=3)]
         drawn, logprobs = Sampler(settings).draw(model.logits(hidden), [0.1, 0.2, 0.3])
-        scored = gather_logprobs(model.logits(drafted), tokens)
+        scored, _, _ = gather_logprobs(model.logits(drafted), tokens)
     for tensor in (hidden, drafted, drawn, logprobs, scored, cache.keys, *weights.tensors(), *prefix.tensors()):
         assert tensor.device.type == "meta"

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from actfirst.environments.base import Environment, World
+from actfirst.environments.general.rules import GeneralRules
 from actfirst.environments.registry import find_kind
 from actfirst.errors import TaskError
 from actfirst.records import Observation, Task
@@ -151,7 +152,7 @@ class EnvironmentContract:
         _, noise = second.reset(tasks[0])
         for expected in alone[1:]:
             observation = first.step(rng.choice(self.choices(observation)))
-            noise = second.step(noise.admissible[-1])
+            noise = second.step(self.choices(noise)[-1])
             assert observation == expected
         first.close()
         second.close()
@@ -179,6 +180,31 @@ class EnvironmentContract:
             second.close()
             while descendants() - before:  # as long as the test may take
                 time.sleep(0.05)
+
+
+class AnyTextContract(EnvironmentContract):
+    """For a world that takes any text: it names no admissible action and no state, so there is no nonsense, and the
+    rules call every action valid. `moves` are what a walk chooses from."""
+
+    moves: tuple[str, ...]
+
+    def choices(self, seen: Observation) -> Sequence[str]:
+        return self.moves
+
+    def test_admissible_actions_are_accepted(self, environment: Environment, tasks: list[Task]) -> None:
+        assert all(environment.reset(task)[1].admissible == () for task in tasks)
+
+    def test_what_is_not_listed_is_carried_out_only_where_the_kind_says_so(
+        self, world: World, environment: Environment, tasks: list[Task]
+    ) -> None:
+        assert find_kind(world.name).executes_unlisted
+
+    def test_nonsense_changes_nothing(self, environment: Environment, tasks: list[Task]) -> None:
+        for task in tasks:
+            _, first = environment.reset(task)
+            assert first.state == ""
+            assert GeneralRules().valid(INVALID, first)
+            assert environment.step(INVALID).text
 
 
 def descendants() -> set[psutil.Process]:

@@ -88,4 +88,4 @@ def test_a_short_run_on_the_frozen_lake(tmp_path: Path) -> None:
         "pocket", [*given, table, "evaluation.splits=['test']", "references.source=rollouts", "run.updates=2"]
     )
     assert train(config, tmp_path / "run").updates == 2
-    assert {line.task_type for line in open_run(tmp_path / "run").episodes()} == {"FrozenLake-v1"}
+    assert {line.task.kind for line in open_run(tmp_path / "run").episodes()} == {"FrozenLake-v1"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actfirst.errors import CheckpointError
 from actfirst.learning.samples import load_samples, save_samples
 from actfirst.reading import clean
-from actfirst.records import TurnSample
+from actfirst.records import Alternatives, TurnSample
 from tests.learning.making import make_samples
 
 TEXT = st.text(max_size=8).map(clean)
@@ -40,6 +40,8 @@ def turn_samples(draw: st.DrawFn) -> TurnSample:
         advantages=stream(ADVANTAGE),  # type: ignore[arg-type]
         version=draw(st.integers(0, 2**40)),
         weight=draw(st.floats(0.0, 10.0)),
+        anchor_logprobs=stream(LOGPROB) if draw(st.booleans()) else (),  # type: ignore[arg-type]
+        alternatives=Alternatives(stream(ID), stream(LOGPROB)) if draw(st.booleans()) else Alternatives(),  # type: ignore[arg-type]
     )
 
 

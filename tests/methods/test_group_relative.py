@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_the_authors_values_to_five_digits() -> None:
             assert found.step == pytest.approx(case["step"], abs=1e-5)
             if over == "steps":
                 assert found.joint == pytest.approx(case["advantage_over_steps"], abs=1e-5)
+
+
+def test_a_penalty_in_a_group_of_equal_rewards_stays_a_penalty() -> None:
+    rows = steps(("a", "01", 10.0), ("b", "01", 10.0))
+    rows[1] = replace(rows[1], valid=False)
+    found = group_advantages(rows, GroupSettings(step_weight=0.0, over="trajectories"))
+    assert found.joint == pytest.approx((0.0, -0.1, 0.0, 0.0))
 
 
 def test_known_answers_of_two_trajectories() -> None:

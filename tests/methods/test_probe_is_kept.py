@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from actfirst.methods.acting import Probe, TrainingPoint
+from actfirst.records import Scores
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.stream import RolloutStream
 from actfirst.rollout.task_order import TaskOrder
@@ -20,7 +21,7 @@ class Harsh(ScriptedTeacher):
     """Likes what the student says less than the student does."""
 
     async def score(self, response):  # type: ignore[no-untyped-def]
-        return (-3.0,) * len(response.token_ids)
+        return Scores((-3.0,) * len(response.token_ids))
 
 
 class Recording:

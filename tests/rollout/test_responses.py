@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from actfirst.errors import EnvironmentFailure, TeacherError
 from actfirst.methods.acting import TrainingPoint
-from actfirst.records import Observation, Reference, Response, Task
+from actfirst.records import Observation, Reference, Response, Scores, Task
 from actfirst.rollout.collect import RolloutBatch
 from tests.support.collecting import GENERATION, Bench, bench, corridor_tasks, perfect
 from tests.support.scripted import Request, ScriptedTeacher
@@ -53,7 +53,7 @@ class _LastFirst(ScriptedTeacher):
         self.count = count
         self.asked: list[asyncio.Future[None]] = []
 
-    async def score(self, response: Response) -> tuple[float, ...]:
+    async def score(self, response: Response) -> Scores:
         self.asked.append(asyncio.get_running_loop().create_future())
         if len(self.asked) == self.count:
             for future in reversed(self.asked):
@@ -96,11 +96,11 @@ def test_admission_is_uniform_over_the_turns_visited() -> None:
 
 def test_a_response_that_cannot_be_scored_is_discarded_with_a_reason_and_counted() -> None:
     class Flaky(ScriptedTeacher):
-        async def score(self, response: Response) -> tuple[float, ...]:
+        async def score(self, response: Response) -> Scores:
             await super().score(response)
             if len(self.scored) % 3 == 0:
                 raise TeacherError("out of reach")
-            return (-0.5,) * len(response.token_ids)
+            return Scores((-0.5,) * len(response.token_ids))
 
     batch = collect(bench("actfirst", perfect, teacher=Flaky()))
     assert batch.discarded == {"not scored": 9}

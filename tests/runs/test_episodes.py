@@ -16,6 +16,7 @@ from actfirst.records import (
     Task,
     Turn,
     Verdict,
+    digest,
 )
 from actfirst.runs.episodes import EpisodeLine
 
@@ -49,7 +50,7 @@ TURN = Turn(
     seconds=0.123456789,
     started=1000.2,
     admissible=("look", "go"),
-    reference_next="You see a cup.",
+    reference_next=Observation("You see a cup.", ("take cup",)),
 )
 EPISODE = Episode(
     id="b0001-e02",
@@ -62,6 +63,7 @@ EPISODE = Episode(
     seconds=1.5,
     ended=20.25,
     began=1000.0,
+    instruction="Heat a cup.",
 )
 
 
@@ -80,7 +82,9 @@ def test_an_episode_says_what_happened() -> None:
         "attempts": 1,
         "seconds": 1.5,
         "ended": 20.25,
+        "instruction": "Heat a cup.",
         "final_observation": "You won.",
+        "final_admissible": [],
     }
     assert isinstance(turns, list)
     first = turns[0]
@@ -101,6 +105,7 @@ def test_an_episode_says_what_happened() -> None:
                 "text": "<action>fly</action>",
                 "action": "fly",
                 "version": 3,
+                "prompt_digest": "",
             },
             {
                 "mode": "next_action",
@@ -109,6 +114,7 @@ def test_an_episode_says_what_happened() -> None:
                 "text": "garbled",
                 "action": None,
                 "version": 3,
+                "prompt_digest": "",
             },
         ],
         "response": {
@@ -124,10 +130,14 @@ def test_an_episode_says_what_happened() -> None:
             "reasoning_tokens": 2,
             "started": 0.25,
             "ended": 1.75,
+            "prompt_digest": digest(PROMPT),
         },
         "started": 0.2,
         "admissible": ["look", "go"],
+        "templates": [],
+        "objects": [],
         "reference_next": "You see a cup.",
+        "reference_admissible": ["take cup"],
     }
     assert turns[1]["response"] is None
 

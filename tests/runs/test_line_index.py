@@ -111,7 +111,8 @@ def test_a_line_that_is_too_long_is_never_held(tmp_path: Path) -> None:
     write(path, 2)
     index = LineIndex(path, row, longest=10_000)
     tracemalloc.start()
-    assert index.advance() == 0
+    while index.advance():
+        pass
     assert tracemalloc.get_traced_memory()[1] < 200_000
     tracemalloc.stop()
     assert rows(index)[0::2] == [[0], [2]]

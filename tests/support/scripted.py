@@ -10,7 +10,7 @@ import torch
 
 from actfirst.engines.base import Priority, Sampling
 from actfirst.policy.tokens import PromptEncoder
-from actfirst.records import Completion, EngineStats, Response, StopReason
+from actfirst.records import Completion, EngineStats, Response, Scores, StopReason
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ class ScriptedTeacher:
 
     scored: list[Response] = field(default_factory=list)
 
-    async def score(self, response: Response) -> tuple[float, ...]:
+    async def score(self, response: Response) -> Scores:
         self.scored.append(response)
-        return (-0.5,) * len(response.token_ids)
+        return Scores((-0.5,) * len(response.token_ids))
 
     def busy_seconds(self) -> float:
         return 0.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 
 from actfirst.config.config import Config
 from actfirst.config.load import resolve
-from actfirst.errors import ConfigError, RunFolderError
+from actfirst.errors import ConfigError, RunFolderError, RunStopped
 from actfirst.runs.lines import SftLine
 from actfirst.runs.run import open_run
 from actfirst.training.sft import SftWatcher, fine_tune
@@ -68,6 +70,32 @@ def test_a_run_killed_at_any_step_resumes_and_ends_bit_for_bit_as_an_uninterrupt
     whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "killed")
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
     assert lines(tmp_path / "killed") == lines(tmp_path / "whole")
+
+
+class Signalling(SftWatcher):
+    """Sends this process a signal after a step."""
+
+    def __init__(self, number: int, after: int) -> None:
+        self._number, self._after = number, after
+
+    def step(self, line: SftLine) -> None:
+        if line.step == self._after:
+            os.kill(os.getpid(), self._number)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stores_a_checkpoint_and_the_run_goes_on_from_there(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    config = tiny(tmp_path, "checkpoint.every=100")
+    with pytest.raises(RunStopped) as stopped:
+        fine_tune(config, tmp_path / "run", watcher=Signalling(number, after=2))
+    assert stopped.value.code == code
+    run = open_run(tmp_path / "run")
+    reached = len([line for line in run.lines if isinstance(line, SftLine)])
+    assert 2 <= reached < STEPS
+    assert [checkpoint.update for checkpoint in run.checkpoints()] == [reached]
+    assert fine_tune(config, tmp_path / "run", resume=True).updates == STEPS
 
 
 def test_the_folder_of_a_run_says_what_was_done(tmp_path: Path) -> None:

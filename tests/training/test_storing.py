@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from actfirst.errors import RunFolderError
-from actfirst.records import ActionSource, Mode
+from actfirst.records import ActionSource, Mode, Verdict
 from actfirst.runs.episodes import EpisodeLine
 from actfirst.runs.record import Record
 from actfirst.runs.run import Run, open_run
 from actfirst.runs.run_folder import RESPONSES, RunFolder
 from actfirst.training.open import train
+from actfirst.view.prompts import Prompts
 from tests.support.tiny_run import tiny_config
 
-SETTINGS = ("run.updates=3", "environment.turn_limit=6")
+SETTINGS = ("run.updates=3", "environment.turn_limit=6", "run.keep_alternatives=3")
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +72,55 @@ def test_token_texts_joined_are_the_response_of_its_episode_and_the_prompt_is_th
             assert turn.observation.strip() in line.prompt
             compared += 1
     assert compared
+
+
+def test_the_teachers_alternatives_are_stored_likeliest_first(run: Run) -> None:
+    for line in run.responses():
+        assert len(line.alternatives) == len(line.token_texts)
+        for kept, teacher, others in zip(line.mask, line.teacher, line.alternatives):
+            assert len(others) == 3
+            values = [value for _, value in others]
+            assert values == sorted(values, reverse=True)
+            assert sum(map(math.exp, values)) <= 1.001
+            assert not kept or teacher <= values[0] + 2e-4
+
+
+def test_the_exact_prompts_of_all_modes_can_be_rendered_again(run: Run) -> None:
+    """Those of trained responses are stored as they were used; of the others a digest is."""
+    trained = {(line.episode, line.turn): line.prompt for line in run.responses()}
+    prompts, modes, compared = Prompts(run.folder), Counter[Mode](), 0
+    for episode in run.episodes():
+        used = sum(len(turn.requests) + (turn.response is not None) for turn in episode.turns)
+        shown = prompts.of(json.dumps(episode.to_json()).encode(), evaluated=False)
+        assert len(shown) == used
+        for prompt in shown:
+            assert prompt.exact
+            modes[prompt.mode] += 1
+            if prompt.mode is Mode.FULL and (episode.id, prompt.turn) in trained:
+                assert prompt.text == trained[episode.id, prompt.turn]
+                compared += 1
+    assert set(modes) == set(Mode)
+    assert compared
+    for evaluated in run.evaluation_episodes():
+        shown = prompts.of(json.dumps(evaluated.to_json()).encode(), evaluated=True)
+        assert shown
+        assert all(prompt.exact for prompt in shown)
+
+
+def test_a_prompt_that_comes_out_otherwise_than_it_was_used_is_not_called_exact(run: Run) -> None:
+    episode = next(one for one in run.episodes() if one.turns[0].requests)
+    other = episode.model_copy(update={"instruction": episode.instruction + " now"})
+    shown = Prompts(run.folder).of(json.dumps(other.to_json()).encode(), evaluated=False)
+    assert not any(prompt.exact for prompt in shown)
+
+
+def test_what_the_reference_could_do_is_stored_where_a_rollout_left_it(run: Run) -> None:
+    left = (Verdict.DIVERGED, Verdict.INVALID_PROPOSAL)
+    turns = [turn for episode in run.episodes() for turn in episode.turns]
+    assert any(turn.verdict in left for turn in turns)
+    for turn in turns:
+        assert (turn.reference_admissible is not None) is (turn.verdict in left)
+        assert turn.reference_admissible is None or turn.reference_next
 
 
 def test_responses_beside_the_acting_are_on_their_turns_with_their_times(run: Run) -> None:

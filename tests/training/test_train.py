@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from actfirst.config.load import resolve
+from actfirst.engines.stepped import SteppedEngine
 from actfirst.errors import (
     ActfirstError,
     CheckpointError,
@@ -17,6 +21,7 @@ from actfirst.errors import (
     RunFolderError,
     TeacherError,
 )
+from actfirst.models.shapes import EMBEDDING
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_episodes, read_metrics, saved_config
 from actfirst.runs.utilisation import UtilisationLine
@@ -236,3 +241,28 @@ def test_how_busy_the_machine_was_is_in_the_run_folder(
     assert len(stored) > 1
     assert [line.seconds for line in stored] == sorted(line.seconds for line in seen)[-len(stored) :]
     assert max(line.parts["engine"] + line.parts["learner"] for line in stored) > 0.0
+
+
+def test_evaluations_play_with_averaged_weights_and_rollouts_with_the_newest(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[torch.Tensor] = []
+    load = SteppedEngine.load_weights
+
+    async def noted(self: SteppedEngine[Any], weights: Mapping[str, torch.Tensor], version: int) -> None:
+        given.append(weights[EMBEDDING].clone())
+        await load(self, weights, version)
+
+    monkeypatch.setattr(SteppedEngine, "load_weights", noted)
+    settings = ("run.updates=2", "evaluation.every=1", "evaluation.at_start=true", "learner.average=0.5")
+    train(tiny_config(models, *settings, "checkpoint.every=1", "checkpoint.keep=2"), tmp_path / "run")
+    stored = [
+        load_file(tmp_path / "run" / "checkpoints" / f"step-{update:06d}" / part / "model.safetensors")[
+            EMBEDDING
+        ]
+        for update in (1, 2)
+        for part in ("model", "average", "model")
+    ]
+    assert len(given) == len(stored)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(given, stored, strict=True))
+    assert not torch.equal(stored[0], stored[1])

@@ -179,6 +179,11 @@ def episode(draw: random.Random, batch: int, number: int, whole: bool) -> dict[s
             line["reference_next"] = (
                 f"You open the drawer {turn}. In it, you see a key {turn}." if guided else None
             )
+            if verdict == "diverged":
+                line["reference_admissible"] = [
+                    *(f"open drawer {place}" for place in range(1, 9)),
+                    f"take key {turn}",
+                ]
             if turn % 2:
                 text = f"<think>A key may be in drawer {turn}.</think><action>open drawer {turn}</action>"
                 line["response"] = {
@@ -209,6 +214,7 @@ def episode(draw: random.Random, batch: int, number: int, whole: bool) -> dict[s
         "seconds": round(clock, 3),
         "ended": batch * 10.0,
         "final_observation": "You put the key in the safe.",
+        "final_admissible": ["look"],
         "turns": turns,
     }
 
@@ -249,6 +255,7 @@ def responses(draw: random.Random, episodes: list[dict[str, object]], text: str)
                 "mask": mask,
                 "student": student,
                 "teacher": teacher,
+                "alternatives": [[["open", -0.1], [" look", -2.4]] for _ in tokens],
                 "advantages": [round(b - a, 4) if kept else 0.0 for a, b, kept in zip(student, teacher, mask)],
             }
 

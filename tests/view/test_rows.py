@@ -32,6 +32,11 @@ def test_a_divergence_has_its_turn_and_its_reason() -> None:
     assert (other["diverged"], other["reason"]) == (2, "other observation")
     actions = row(aligned, turn(2, "diverged", reference_next=" o3\n"), turn(3))
     assert actions["reason"] == "other actions or end"
+    for found, reason in ((["go"], "other actions"), (["look", "wait"], "other end")):
+        known = turn(2, "diverged", reference_next="o3", reference_admissible=["wait", "look"])
+        assert row(aligned, known, turn(3, admissible=found))["reason"] == reason
+        last = {**known, "reference_next": "end"}
+        assert row(aligned, last, final_admissible=found)["reason"] == reason
     at_the_end = row(turn(1, "diverged", reference_next="end"))
     assert at_the_end["reason"] == "other actions or end"
     assert row(turn(1, "invalid_proposal"))["reason"] == "proposal not admissible"
@@ -62,6 +67,7 @@ def test_a_megabyte_of_text_does_not_enter_a_row() -> None:
 @pytest.mark.parametrize("count", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_many_episodes_are_listed_in_small_steps(tmp_path: Path, count: int) -> None:
     """Every answer reads a bounded part of the file, each byte is read once, and memory holds rows, not lines."""
+    assert BUDGET <= 1 << 17  # what is read before an answer, whoever waits for it
     folder = make_run(tmp_path / "run", updates=2)
     line = json.dumps({**episode(random.Random(0), 0, 0, whole=False), "padding": "x" * 4000}) + "\n"
     with (folder / "episodes.jsonl").open("w") as file:

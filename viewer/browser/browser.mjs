@@ -1,7 +1,7 @@
 // Chromium and the viewer's server for the browser suite.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -16,8 +16,11 @@ const FLAGS = [
   "--disable-component-update", "--disable-sync", "--font-render-hinting=none",
 ];
 
+const named = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** The browser that is named, or Playwright's own where there is none. */
 export const openBrowser = () =>
-  chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: FLAGS, timeout: 120_000 });
+  chromium.launch({ executablePath: existsSync(named) ? named : undefined, args: FLAGS, timeout: 600_000 });
 
 export const newFolder = () => mkdtempSync(join(tmpdir(), "actfirst-browser-"));
 

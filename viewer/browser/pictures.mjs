@@ -7,7 +7,7 @@ const { child, address } = await view(...process.argv.slice(2));
 const browser = await openBrowser();
 try {
   const page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: "light" });
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(600_000);
   const shoot = (name) => page.screenshot({ path: join(ROOT, "docs", "images", `viewer-${name}.png`) });
   const go = (hash) => page.goto(new URL(hash, page.url()).href);
   await page.goto(address);

@@ -34,7 +34,7 @@ beforeEach(async () => {
   faults = [];
   context = await browser.newContext({ viewport: SIZE, acceptDownloads: true });
   page = await context.newPage();
-  page.setDefaultTimeout(120_000);
+  page.setDefaultTimeout(600_000);
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && faults.push(message.text()));
   page.on("pageerror", (error) => faults.push(error.message));
   page.on("request", (request) => {
@@ -115,12 +115,16 @@ test("from a divergence to its tokens", async () => {
   await turn.getByText("Here the rollout left the reference").waitFor();
   assert.ok((await turn.locator("del").count()) > 0);
   assert.ok((await turn.locator("ins").count()) > 0);
+  await turn.getByText(/Admissible actions: \d+ differ/).waitFor();
+  assert.match(await turn.locator(".actions del").first().innerText(), /take key/);
+  assert.ok((await turn.locator(".actions ins").count()) > 0);
   await accessible();
   await page.goto(new URL("#/hurts?run=0", page.url()).href);
   await page.locator("table a").last().click();
   const token = page.locator("[data-place='1']:visible").first();
   await token.hover();
   await page.getByText(/student -?\d+\.\d+ · teacher -?\d+\.\d+ · advantage -?\d+\.\d+/).first().waitFor();
+  await page.getByText(/teacher's choices: "open" -0\.100/).first().waitFor();
   assert.ok((await page.locator(".tokens .inserted").count()) > 0);
   await page.locator("summary:visible", { hasText: "Prompt of the full response" }).first().click();
   await page.getByText("Your task is to find a key.").first().waitFor();
@@ -214,7 +218,7 @@ test("a run that is training: live, and the same run when it was killed", async 
   const training = python("-m", "actfirst", "train", "pocket", ...settings, "--run", run);
   training.stdout.resume();
   try {
-    for (let wait = 0; wait < 1200 && !existsSync(join(run, "metrics.jsonl")); wait++) await new Promise((resolve) => setTimeout(resolve, 100));
+    for (let wait = 0; wait < 12000 && !existsSync(join(run, "metrics.jsonl")); wait++) await new Promise((resolve) => setTimeout(resolve, 100));
     await go(await open(run));
     await page.getByText("training", { exact: true }).first().waitFor();
     const updates = page.locator("tbody tr td").nth(4);
@@ -222,6 +226,11 @@ test("a run that is training: live, and the same run when it was killed", async 
     const [later] = await counted(updates, first + 1);
     assert.ok(later > first, "the page follows the run");
     await accessible();
+    await page.goto(new URL("#/episode?row=0", page.url()).href);
+    await page.locator("#turn-1 summary", { hasText: "Prompts of this turn" }).click();
+    await page.locator("#turn-1").getByText("exactly as it was used").first().waitFor();
+    await accessible();
+    await page.goto(new URL("#/", page.url()).href);
   } finally {
     training.kill("SIGKILL");
     await ended(training);
@@ -231,7 +240,7 @@ test("a run that is training: live, and the same run when it was killed", async 
 
 /** Wait until a cell says at least so many of all updates. */
 async function counted(cell, least) {
-  for (let wait = 0; wait < 1200; wait++) {
+  for (let wait = 0; wait < 12000; wait++) {
     const found = /(\d+) of (\d+)/.exec(await cell.innerText());
     if (found && Number(found[1]) >= least) return [Number(found[1])];
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -1,7 +1,7 @@
 // Where the pages get their data: from the server, or, where they were exported, from scripts beside them.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Episode, EpisodeRow, Kind, Metric, ResponseRow, RunInfo, StoredResponse, UtilisationLine } from "./types";
+import type { Episode, EpisodeRow, Kind, Metric, ResponseRow, RunInfo, ShownPrompt, StoredResponse, UtilisationLine } from "./types";
 
 const POLL = 2000;
 
@@ -192,5 +192,9 @@ function useLine<T>(kind: Kind, run: number, row: number | null): { value: T | n
 
 export const useEpisode = (kind: Kind, run: number, row: number | null) => useLine<Episode>(kind, run, row);
 export const useResponse = (run: number, row: number | null) => useLine<StoredResponse>("responses", run, row);
+
+/** The prompts of an episode, asked for when `wanted`: rendering them takes a moment. */
+export const usePrompts = (kind: Kind, run: number, row: number, wanted: boolean) =>
+  useAsked<ShownPrompt[]>(wanted ? `prompts-${run}-${kind}-${row}` : "", `prompts?run=${run}&kind=${kind}&row=${row}`);
 
 export const message = (error: unknown) => (error instanceof Error ? error.message : String(error));

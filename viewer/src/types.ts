@@ -126,7 +126,15 @@ export interface FastAction {
   text: string;
   action: string | null;
   version: number;
-  prompt?: string;
+}
+
+/** A prompt as it is rendered now; `exact` where it is known to be the one that was used. */
+export interface ShownPrompt {
+  turn: number;
+  mode: string;
+  tokens: number;
+  text: string;
+  exact: boolean | null;
 }
 
 export interface Response {
@@ -171,6 +179,7 @@ export interface Episode {
   attempts: number;
   seconds: number;
   final_observation: string;
+  final_admissible?: string[] | null;
   turns: Turn[];
   update?: number;
   seed?: number;

@@ -37,6 +37,8 @@ def sft(
     actfirst sft pocket-prepare 'sft.data=[{kind = "run", path = "runs/pocket-1"}]'
     actfirst sft --run runs/sft --resume
     actfirst eval runs/sft
+
+    Ctrl-C and SIGTERM store a checkpoint first (exit codes 130 and 143). A second Ctrl-C ends at once.
     """
     config, folder = (
         resumed(recipe, overrides or [], run, "sft") if resume else new(recipe, overrides or [], run)
@@ -44,6 +46,7 @@ def sft(
     if dry_run:
         say(describe(config, folder), end="")
         return
+    from actfirst.errors import RunStopped
     from actfirst.terminal.console import Console
     from actfirst.terminal.sft import SftProgress
     from actfirst.training.sft import fine_tune
@@ -52,9 +55,9 @@ def sft(
     try:
         with SftProgress(Console()) as watcher:
             summary = fine_tune(config, folder, resume=resume, watcher=watcher)
-    except KeyboardInterrupt:
-        print_note(f"stopped; continue with: actfirst sft --run {folder} --resume")
-        raise typer.Exit(130) from None
+    except (KeyboardInterrupt, RunStopped) as stopped:
+        print_note(f"{stopped or 'stopped'}; continue with: actfirst sft --run {folder} --resume")
+        raise typer.Exit(stopped.code if isinstance(stopped, RunStopped) else 130) from None
     write_result(json_file, summary.to_json())
 
 

@@ -24,6 +24,12 @@ def view(
     newest: Annotated[
         int, typer.Option(min=0, help="With --export: how many episodes of a run can be opened, newest first.")
     ] = 1000,
+    prompts: Annotated[
+        bool,
+        typer.Option(
+            "--prompts", help="With --export: also the exact prompts of these episodes (much larger)."
+        ),
+    ] = False,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
 ) -> None:
     """Look at runs in a browser: curves, every episode, every token; also while they train.
@@ -41,7 +47,7 @@ def view(
     if export is not None:
         from actfirst.view.export import export as write
 
-        write(catalogue, export, newest)
+        write(catalogue, export, newest, prompts=prompts)
         print_note(f"open {export / 'index.html'}")
         return
     from actfirst.view.server import ViewServer

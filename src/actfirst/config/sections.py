@@ -25,6 +25,11 @@ class RunSection(Section):
     keep_responses: NonNegative = Field(
         32, description="trained responses of each update that are stored token by token; a fixed draw of them"
     )
+    keep_alternatives: NonNegative = Field(
+        0,
+        description="of the teacher's most likely tokens stored with each token of a response; an embedded teacher of"
+        " this process tells them, others do not",
+    )
     keep_evaluations: NonNegative = Field(
         100, description="episodes of each evaluation that are stored; a fixed draw of them"
     )
@@ -179,6 +184,11 @@ class LearnerSection(Section):
     )
     warmup_updates: NonNegative = Field(0, description="updates in which the rate rises to learning_rate")
     schedule_updates: NonNegative = Field(0, description="updates until the rate is 0; 0: run.updates")
+    average: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        0.0,
+        description="decay of averaged weights, which evaluations take and checkpoints hold beside the others; in the "
+        "first updates it is less; 0: none (the paper)",
+    )
     betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="of AdamW")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="of AdamW")
     grad_clip: Annotated[float, Field(gt=0.0)] = Field(1.0, description="norm to which gradients are clipped")

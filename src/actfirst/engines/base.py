@@ -21,9 +21,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from actfirst.records import Completion, EngineStats
+from actfirst.records import Completion, EngineStats, Scores
 
 if TYPE_CHECKING:
     import torch
@@ -105,3 +105,12 @@ class Engine(Protocol):
     def stats(self) -> EngineStats: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """An engine that can say what it would rather have said: `alternatives` tokens at each place that it scores."""
+
+    async def scores(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], alternatives: int
+    ) -> Scores: ...

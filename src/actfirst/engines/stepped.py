@@ -16,7 +16,7 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepping import Request, SteppingLoop
 from actfirst.errors import EngineError
 from actfirst.models.shapes import HEAD
-from actfirst.records import Completion, EngineStats
+from actfirst.records import Completion, EngineStats, Scores
 
 IdArray: TypeAlias = np.ndarray[tuple[int], np.dtype[np.int64]]
 Settings: TypeAlias = EngineSection | TeacherSection
@@ -93,8 +93,9 @@ class SteppedEngine(ABC, Generic[Request]):
         """A request to continue `prompt`."""
 
     @abstractmethod
-    def _scoring(self, ids: IdArray, begin: int) -> Request:
-        """A request for the log-probs of `ids` from place `begin` on, each after all before it."""
+    def _scoring(self, ids: IdArray, begin: int, alternatives: int) -> Request:
+        """A request for the log-probs of `ids` from place `begin` on, each after all before it. `alternatives` is above
+        0 only for an engine that lists some."""
 
     @property
     def version(self) -> int:
@@ -109,13 +110,18 @@ class SteppedEngine(ABC, Generic[Request]):
         return completion
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
+        return (await self._scores(prompt_ids, token_ids)).logprobs
+
+    async def _scores(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], alternatives: int = 0
+    ) -> Scores:
         if not prompt_ids:
             raise EngineError("cannot score after an empty prompt: the first token would have no context")
         if not token_ids:
-            return ()
+            return Scores(())
         ids = self._limits.ids([*prompt_ids, *token_ids], 0)
-        logprobs: tuple[float, ...] = await self._result(self._scoring(ids, len(prompt_ids)))
-        return logprobs
+        scores: Scores = await self._result(self._scoring(ids, len(prompt_ids), alternatives))
+        return scores
 
     async def load_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:
         """Install new weights; `engine.swap` says when. They must not change until this returns."""

@@ -21,9 +21,9 @@ import torch
 
 from actfirst.engines.base import Priority
 from actfirst.errors import EngineDied, EngineError
-from actfirst.records import Completion, EngineStats
+from actfirst.records import Completion, EngineStats, Scores
 
-Result: TypeAlias = Completion | tuple[float, ...] | EngineError
+Result: TypeAlias = Completion | Scores | EngineError
 
 
 @dataclass(slots=True)
@@ -261,8 +261,7 @@ class SteppingLoop(Generic[Request]):
 
 
 def _checked(result: Result) -> Result:
-    logprobs = result.logprobs if isinstance(result, Completion) else result
-    if isinstance(logprobs, tuple) and math.isnan(sum(logprobs)):
+    if not isinstance(result, EngineError) and math.isnan(sum(result.logprobs)):
         return EngineError("the model's output is not a number: its weights are broken")
     return result
 

@@ -2,6 +2,7 @@
 
     <folder>/step-000012/
         model/      a Hugging Face folder for `from_pretrained`: config, tokenizer files, model.safetensors
+        average/    the same with averaged weights, where they are kept (`learner.average`)
         training/   optimizer.safetensors, samples.npz (the buffer), rng.json, state.json (the caller's state);
                     adapters.safetensors where adapters are trained; where a learner of several ranks wrote it,
                     shards/ in place of optimizer.safetensors (see `sharded_checkpoint.py`)
@@ -37,6 +38,8 @@ from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
 from actfirst.runs.files import sync_folder
 from actfirst.runs.manifest import (
+    AVERAGED,
+    MODEL,
     complete_steps,
     seal,
     step_name,
@@ -65,8 +68,8 @@ class Checkpoint:
 
     @property
     def model(self) -> Path:
-        """The model as a Hugging Face folder."""
-        return self.path / "model"
+        """The model as a Hugging Face folder, with the weights that training goes on from."""
+        return self.path / MODEL
 
     @property
     def learner(self) -> LearnerState:
@@ -104,12 +107,14 @@ def save(
     raised and the checkpoints before it stay as they are.
     """
     state = learner.state()
-    tensors = (*state.weights.values(), *state.optimizer.values())
+    average = learner.export(averaged=True) if learner.settings.average else {}
+    tensors = (*state.weights.values(), *state.optimizer.values(), *average.values())
     needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     with writing(folder, state.version, needed) as target:
-        write_model(target, learner.source, state.weights, state.adapters)
+        write_models(target, learner.source, state.weights, average)
         write_training(target, state.version, samples, trainer_state)
         if state.adapters:
+            write_adapters(target, state.adapters)
             base, alpha = str(learner.source), learner.settings.adapter_alpha
             write_adapter(target / "adapter", base, _on_cpu(state.adapters), alpha)
         save_file(_on_cpu(state.optimizer), target / "training" / OPTIMIZER)
@@ -139,13 +144,23 @@ def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
         raise
 
 
-def write_model(
-    folder: Path, source: Path, weights: Mapping[str, Tensor], adapters: Mapping[str, Tensor]
+def write_models(
+    folder: Path, source: Path, weights: Mapping[str, Tensor], average: Mapping[str, Tensor]
 ) -> None:
-    """The Hugging Face folder: what `source` holds beside weights, and these weights. Adapters beside it."""
-    model, training = folder / "model", folder / "training"
+    """The model as it is trained, and the averaged one if there is one."""
+    _write_model(folder / MODEL, source, weights)
+    if average:
+        _write_model(folder / AVERAGED, source, average)
+
+
+def write_adapters(folder: Path, adapters: Mapping[str, Tensor]) -> None:
+    """Adapters as they are trained, for a resumed run."""
+    save_file(_on_cpu(adapters), folder / "training" / _ADAPTERS)
+
+
+def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor]) -> None:
+    """A Hugging Face folder: what `source` holds beside weights, and these weights."""
     model.mkdir()
-    training.mkdir(exist_ok=True)
     for path in sorted(source.iterdir()):
         if path.suffix in _COPIED and path.is_file() and not path.name.endswith(".index.json"):
             shutil.copyfile(path, model / path.name)
@@ -154,8 +169,6 @@ def write_model(
     config["dtype"] = "float32"
     (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(_on_cpu(weights), model / _WEIGHTS, metadata={"format": "pt"})
-    if adapters:
-        save_file(_on_cpu(adapters), training / _ADAPTERS)
 
 
 def write_training(

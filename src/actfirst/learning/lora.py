@@ -6,7 +6,7 @@ alike. The paper trains all weights; this is for students whose optimiser states
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -44,10 +44,9 @@ def _projections(model: Any) -> list[str]:
 
 
 def merged(
-    model: Any, settings: LearnerSection, whole: Callable[[Tensor], Tensor]
+    parameters: Mapping[str, Tensor], settings: LearnerSection, whole: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
     """All weights under their Hugging Face names, adapters multiplied out. `whole` puts a tensor together."""
-    parameters: dict[str, Tensor] = dict(model.named_parameters())
     scale = settings.adapter_alpha / settings.adapter_rank if settings.adapter_rank else 0.0
     for name, parameter in parameters.items():
         if _DOWN in name or _UP in name:

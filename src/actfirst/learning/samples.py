@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.reading import parse_json
-from actfirst.records import TurnSample
+from actfirst.records import Alternatives, TurnSample
 
 Array: TypeAlias = NDArray[Any]
 
@@ -80,6 +80,10 @@ def save_samples(path: Path, samples: Sequence[TurnSample]) -> None:
     if any(s.anchor_logprobs for s in samples):
         arrays["anchor_length"] = _integers(len(s.anchor_logprobs) for s in samples)
         arrays["anchor_logprobs"] = _floats(value for s in samples for value in s.anchor_logprobs)
+    if any(s.alternatives.token_ids for s in samples):
+        arrays["alternatives_length"] = _integers(len(s.alternatives.token_ids) for s in samples)
+        arrays["alternative_ids"] = _integers(i for s in samples for i in s.alternatives.token_ids)
+        arrays["alternative_logprobs"] = _floats(value for s in samples for value in s.alternatives.logprobs)
     for field, pack in _NUMBERS.items():
         arrays[field] = pack(getattr(s, field) for s in samples)
     for field, pack in _STREAMS.items():
@@ -101,18 +105,29 @@ def load_samples(path: Path) -> tuple[TurnSample, ...]:
 def _samples(arrays: dict[str, Array]) -> Iterator[TurnSample]:
     prompt_end = np.cumsum(arrays["prompt_length"], dtype=np.int64)
     end = np.cumsum(arrays["length"], dtype=np.int64)
-    anchors = arrays.get("anchor_length", np.zeros(len(end), dtype=np.int64))
-    anchor_end = np.cumsum(anchors, dtype=np.int64)
+    anchors, others = _slices(arrays.get("anchor_length")), _slices(arrays.get("alternatives_length"))
     for row, (name, episode, task) in enumerate(parse_json(arrays["names"].tobytes())):
         prompt = slice(int(prompt_end[row] - arrays["prompt_length"][row]), int(prompt_end[row]))
         response = slice(int(end[row] - arrays["length"][row]), int(end[row]))
         values: dict[str, Any] = {field: arrays[field][row].item() for field in _NUMBERS}
         for field in _STREAMS:
             values[field] = tuple(arrays[field][prompt if field == "prompt_ids" else response].tolist())
-        if anchors[row]:
-            anchor = slice(int(anchor_end[row] - anchors[row]), int(anchor_end[row]))
-            values["anchor_logprobs"] = tuple(arrays["anchor_logprobs"][anchor].tolist())
+        if anchors:
+            values["anchor_logprobs"] = tuple(arrays["anchor_logprobs"][anchors[row]].tolist())
+        if others:
+            streams = (
+                arrays[name][others[row]].tolist() for name in ("alternative_ids", "alternative_logprobs")
+            )
+            values["alternatives"] = Alternatives(*map(tuple, streams))
         yield TurnSample(id=name, episode_id=episode, task_id=task, **values)
+
+
+def _slices(lengths: Array | None) -> list[slice]:
+    """Where the values of each sample stand in a stream; none where the file has no such stream."""
+    if lengths is None:
+        return []
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    return [slice(end - length, end) for end, length in zip(ends, lengths.tolist(), strict=True)]
 
 
 def _integers(values: Iterable[int]) -> Array:

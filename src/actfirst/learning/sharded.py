@@ -25,7 +25,7 @@ from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
 from actfirst.learning.forward import LayerCall, Module, Rotation, supervised_states
 from actfirst.learning.packing import Layout, input_length
-from actfirst.learning.update import Batch, Learner, Work, fetched
+from actfirst.learning.update import AVERAGE, Batch, Learner, Work, fetched
 from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
 
@@ -41,8 +41,8 @@ class ShardedLearner(Learner):
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         super().__init__(folder, settings, device)
 
-    def weights(self) -> Mapping[str, Tensor]:
-        return super().weights() if self.rank == 0 else self.export()
+    def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
+        return super().weights(averaged=averaged) if self.rank == 0 else self.export(averaged=averaged)
 
     def measure(self, samples: Sequence[TurnSample]) -> float:
         try:
@@ -56,7 +56,7 @@ class ShardedLearner(Learner):
         return {
             f"{moment}.{name}": torch.zeros_like(parameter) if moment != "step" else torch.zeros(())
             for name, parameter in self._parameters.items()
-            for moment in ("step", "exp_avg", "exp_avg_sq")
+            for moment in ("step", "exp_avg", "exp_avg_sq", *([AVERAGE] if self.settings.average else []))
         }
 
     def _place(self) -> None:
@@ -90,9 +90,11 @@ class ShardedLearner(Learner):
         dist.all_gather_object(everywhere, work)
         return sum(everywhere, Work())
 
-    def export(self) -> dict[str, Tensor]:
+    def export(self, *, averaged: bool = False) -> dict[str, Tensor]:
         kept: dict[str, Tensor] = {}
-        for name, tensor in self.named_weights():  # one at a time: a device does not hold them all
+        for name, tensor in self.named_weights(
+            averaged=averaged
+        ):  # one at a time: a device does not hold them all
             if self.rank == 0:
                 kept[name] = tensor.cpu()
         return kept

@@ -22,7 +22,8 @@ from actfirst.learning.checkpoint import (
     SHARDS,
     Checkpoint,
     unfinished_name,
-    write_model,
+    write_adapters,
+    write_models,
     write_training,
     writing,
 )
@@ -38,13 +39,17 @@ def save_sharded(
     """As `checkpoint.save`, called on every rank. A failure on one rank is raised on all."""
     target = folder / unfinished_name(learner.version)
     weights, adapters = learner.export(), learner.adapters()
+    average = learner.export(averaged=True) if learner.settings.average else {}
     under_way = ExitStack()
 
     def begin() -> None:
-        needed = 3 * sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
+        parts = 5 if average else 3  # both models, two moments, and the average among them
+        needed = parts * sum(tensor.numel() * tensor.element_size() for tensor in weights.values())
         under_way.enter_context(writing(folder, learner.version, needed))
-        write_model(target, learner.source, weights, adapters)
+        write_models(target, learner.source, weights, average)
         write_training(target, learner.version, samples, trainer_state)
+        if adapters:
+            write_adapters(target, adapters)
 
     try:
         _on_first(begin)

@@ -42,13 +42,16 @@ from actfirst.models.general import no_progress_bar, open_general
 from actfirst.models.shapes import EMBEDDING, HEAD, hand_written, head_tokens
 from actfirst.records import TurnSample, UpdateStats
 
+AVERAGE = "average"
+"""The moment that holds the averaged weights."""
 # transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
 _SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerState:
-    """Everything the next update depends on. `optimizer` maps "<moment>.<parameter>" to a tensor.
+    """Everything the next update depends on. `optimizer` maps "<moment>.<parameter>" to a tensor; the average of the
+    weights, where one is kept, is such a moment.
 
     `weights` have Hugging Face names. Where adapters are trained they are merged in, and `adapters` holds them alone.
     """
@@ -120,6 +123,8 @@ class Learner:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self._average: dict[str, Tensor] = {}
+        self._begin_average({})
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         """One optimiser step on the mean over `samples`, or several over parts of them in their order.
@@ -136,6 +141,7 @@ class Learner:
         size = self.settings.batch_size if self.settings.whole_batches else len(samples)
         with _torch_threads(self.settings.threads):
             steps = [self._step(samples[first : first + size]) for first in range(0, len(samples), size)]
+        self._average_weights()
         self.version += 1
         work, norm = sum((work for work, _ in steps), Work()), fmean(norm for _, norm in steps)
         sums = work.sums
@@ -177,16 +183,18 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         return work, norm
 
-    def weights(self) -> Mapping[str, Tensor]:
+    def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
         """The weights under the names of the Hugging Face state dict. They change with the next update."""
-        weights = self.export()
+        weights = self.export(averaged=averaged)
         if self._model.config.tie_word_embeddings and EMBEDDING in weights:
             weights[HEAD] = weights[EMBEDDING]
         return weights
 
-    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """The weights one after the other, each once, also where two names share one."""
-        return merged(self._model, self.settings, self._whole)
+    def named_weights(self, *, averaged: bool = False) -> Iterator[tuple[str, Tensor]]:
+        """The weights one after the other, each once, also where two names share one. `averaged`: those that
+        `learner.average` keeps; without it the same as ever."""
+        parameters: dict[str, Tensor] = dict(self._model.named_parameters())
+        return merged({**parameters, **(self._average if averaged else {})}, self.settings, self._whole)
 
     def state(self) -> LearnerState:
         """What `restore` needs for an exact continuation. Shares memory with the learner."""
@@ -223,27 +231,47 @@ class Learner:
         """What belongs here of a stored tensor of `parameter`; a copy."""
         return whole.clone()
 
-    def export(self) -> dict[str, Tensor]:
+    def export(self, *, averaged: bool = False) -> dict[str, Tensor]:
         """The weights for a checkpoint, each once."""
-        return dict(self.named_weights())
+        return dict(self.named_weights(averaged=averaged))
 
     def moments(self) -> dict[str, Tensor]:
-        """The optimiser's tensors as they lie here."""
-        return {
+        """The tensors of the optimiser and of the average as they lie here."""
+        moments = {
             f"{moment}.{name}": value
             for name, parameter in self._parameters.items()
             for moment, value in self._optimizer.state.get(parameter, {}).items()
         }
+        return {**moments, **{f"{AVERAGE}.{name}": value for name, value in self._average.items()}}
 
     def set_moments(self, moments: Mapping[str, Tensor]) -> None:
         """Take back what `moments` gave."""
         numbers = {name: number for number, name in enumerate(self._parameters)}
         by_number: dict[int, dict[str, Tensor]] = {}
+        average: dict[str, Tensor] = {}
         for key, value in moments.items():
             moment, name = key.split(".", 1)
-            by_number.setdefault(numbers[name], {})[moment] = value
+            if moment == AVERAGE:
+                average[name] = value
+            else:
+                by_number.setdefault(numbers[name], {})[moment] = value
+        self._begin_average(average)
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})
+
+    @torch.no_grad()
+    def _begin_average(self, stored: Mapping[str, Tensor]) -> None:
+        """Go on with a stored average; without one, from the weights as they are."""
+        if self.settings.average:
+            own = ((name, stored.get(name, parameter)) for name, parameter in self._parameters.items())
+            self._average = {name: tensor.detach().clone() for name, tensor in own}
+
+    @torch.no_grad()
+    def _average_weights(self) -> None:
+        """The first weights are not good ones, so they are soon forgotten: the decay rises to its value."""
+        decay = min(self.settings.average, (1 + self.version) / (10 + self.version))
+        for name, average in self._average.items():
+            average.lerp_(self._parameters[name], 1 - decay)
 
     def adapters(self) -> dict[str, Tensor]:
         """The adapters for a checkpoint, where they are trained."""

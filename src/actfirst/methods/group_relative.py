@@ -155,6 +155,11 @@ def _within_groups(
 
 
 def _scale(values: Sequence[float], settings: GroupSettings) -> tuple[float, float]:
-    """What is subtracted and what is divided by. A single value has mean 0 and deviation 1, as in the authors' code."""
+    """What is subtracted and what is divided by. A single value has mean 0 and deviation 1, as in the authors' code.
+
+    Where all values are equal nothing is divided: the penalty of a turn in a group of equal rewards, whose statistics
+    do not know it (`over` trajectories), would become a hundred thousand.
+    """
     mean, deviation = (statistics.fmean(values), statistics.stdev(values)) if len(values) > 1 else (0.0, 1.0)
-    return mean, 1.0 if settings.normalisation == "mean_norm" else deviation + settings.epsilon
+    divides = settings.normalisation == "mean_std_norm" and deviation > settings.epsilon
+    return mean, deviation + settings.epsilon if divides else 1.0

@@ -11,10 +11,10 @@ sees nothing but the advantages: neither knows a teacher's log-prob from a rewar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from actfirst.records import Episode, Response, TurnSample
+from actfirst.records import Alternatives, Episode, Response, TurnSample
 
 NOT_SCORED = "not scored"
 """Why a response is no sample that the teacher failed to score."""
@@ -26,6 +26,7 @@ class Scored:
 
     `teacher_logprobs` has one log-prob per token. It is empty where nobody needs the teacher, and None where the
     teacher failed. `rank` orders the samples of a batch; equal ranks stay in the order of episodes and turns.
+    `alternatives` are the teacher's, for whoever looks.
     """
 
     episode: int
@@ -33,6 +34,7 @@ class Scored:
     response: Response
     teacher_logprobs: tuple[float, ...] | None = ()
     rank: float = 0.0
+    alternatives: Alternatives = field(default_factory=Alternatives)
 
 
 class Objective(Protocol):

@@ -12,7 +12,7 @@ from actfirst.errors import CheckpointError, ConfigError
 from actfirst.models.adapters import base_of, is_adapter, merged
 from actfirst.models.hub import cached, fetch, is_hub_id, pinned
 from actfirst.reading import Unreadable, read_object
-from actfirst.runs.manifest import MANIFEST, MODEL, step_of, verify_model
+from actfirst.runs.manifest import MANIFEST, evaluated_model, step_of, verify_model
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -59,7 +59,7 @@ def trained_model(name: str, key: str) -> str:
     """The model folder inside a run folder (of its newest complete checkpoint) or inside a checkpoint of a run; any
     other name as it is."""
     if step_of(folder := Path(name).expanduser()) is not None and (folder / MANIFEST).is_file():
-        return str(folder / MODEL)
+        return str(evaluated_model(folder))
     recipe = recipe_of(name)
     if recipe is None:
         return name

@@ -21,7 +21,7 @@ from actfirst.policy.parsing import ACTION, END_ACTION, extract_action
 from actfirst.policy.render import TemplateSet
 from actfirst.policy.thinking_budget import ThinkingBudget, think_then_act
 from actfirst.policy.tokens import PromptEncoder
-from actfirst.records import FastAction, Mode, Response, TurnContext
+from actfirst.records import FastAction, Mode, Response, TurnContext, digest
 
 _MOST_DRAFTED = 256  # admissible actions; reading more would take longer than a draft saves
 
@@ -37,7 +37,7 @@ class Policy:
 
     async def respond(self, context: TurnContext, seed: int, priority: Priority = Priority.FULL) -> Response:
         """A full response from the context alone. Raises PromptTooLong if it cannot be asked for."""
-        prompt = self._fit(Mode.FULL, context, None, Ending.OPEN)
+        prompt = self._prompt(Mode.FULL, context)
         limits = self.generation
         started = time.monotonic()
         response = await think_then_act(
@@ -67,7 +67,7 @@ class Policy:
         """
         mode = Mode.NEXT_ACTION if reference_observation is None else Mode.INVERSE_DYNAMICS
         ending = Ending(self.generation.fast_reasoning)
-        prompt = self._fit(mode, context, reference_observation, ending)
+        prompt = self._prompt(mode, context, reference_observation)
         limits = self.generation
         sampling = Sampling(
             max_tokens=limits.fast_limit,
@@ -87,6 +87,7 @@ class Policy:
             text=text,
             action=extract_action(text),
             version=completion.version,
+            prompt_digest=digest(prompt.ids),
         )
 
     def _draft(self, context: TurnContext, expected_action: str | None, ending: Ending) -> Draft:
@@ -102,8 +103,18 @@ class Policy:
             possible=tuple(sorted({output(action) for action in shown})),
         )
 
-    def _fit(
-        self, mode: Mode, context: TurnContext, reference_observation: str | None, ending: Ending
-    ) -> Prompt:
-        limit = self.generation.prompt_limit
-        return fit(self.encoder, self.templates, mode, context, limit, reference_observation, ending)
+    def _prompt(self, mode: Mode, context: TurnContext, reference_observation: str | None = None) -> Prompt:
+        return prompt_for(self.encoder, self.templates, self.generation, mode, context, reference_observation)
+
+
+def prompt_for(
+    encoder: PromptEncoder,
+    templates: TemplateSet,
+    limits: Generation,
+    mode: Mode,
+    context: TurnContext,
+    reference_observation: str | None = None,
+) -> Prompt:
+    """The prompt of a context in a mode. Raises PromptTooLong if it cannot fit."""
+    ending = Ending.OPEN if mode is Mode.FULL else Ending(limits.fast_reasoning)
+    return fit(encoder, templates, mode, context, limits.prompt_limit, reference_observation, ending)

@@ -212,6 +212,7 @@ def make_samples(
                 version=one.response.version,
                 weight=weight,
                 anchor_logprobs=(one.teacher_logprobs or ()) if anchored else (),
+                alternatives=one.alternatives,
             )
             ranked.append((one.rank, sample))
     ranked.sort(key=lambda pair: pair[0])

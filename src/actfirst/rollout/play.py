@@ -19,6 +19,7 @@ from actfirst.environments.base import AsyncEnvironment, EnvironmentPool
 from actfirst.environments.rules import TransitionRules
 from actfirst.errors import ActfirstError, EnvironmentFailure, EpisodeError, TaskError, WorkerLost
 from actfirst.methods.acting import Acting, Actor, Ending, EpisodeTools, Move, Policy, TrainingPoint
+from actfirst.reading import clean
 from actfirst.records import Episode, Pair, Task, Turn, TurnContext
 from actfirst.references.base import NoReferences, References
 from actfirst.seeds import derive_seed
@@ -121,7 +122,7 @@ class Player:
         cause: ActfirstError | None = None
         try:
             instruction, observation = await environment.reset(key.task)
-            episode = replace(episode, final=observation)
+            episode = replace(episode, instruction=clean(instruction), final=observation)
             history: tuple[Pair, ...] = ()
             while not observation.done and len(turns) < depth and not actor.finished(len(turns) + 1):
                 context = TurnContext(instruction, history, observation, len(turns) + 1)
@@ -147,6 +148,8 @@ class Player:
                         seconds=time.monotonic() - turn_started,
                         started=turn_started,
                         admissible=context.observation.admissible,
+                        templates=context.observation.templates,
+                        objects=context.observation.objects,
                         reference_next=move.reference_next,
                     )
                 )

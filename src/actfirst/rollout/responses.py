@@ -25,7 +25,7 @@ from actfirst.config.sections import SampleOrder
 from actfirst.errors import EpisodeError, TeacherError
 from actfirst.methods.acting import Move, Policy
 from actfirst.methods.objective import Scored
-from actfirst.records import Response, TurnContext
+from actfirst.records import Alternatives, Response, Scores, TurnContext
 from actfirst.rollout.play import ContextSink, EpisodeKey
 from actfirst.rollout.together import cancelled
 from actfirst.seeds import derive_uniform
@@ -40,7 +40,7 @@ ACTED = "acted, not trained on"
 class Scorer(Protocol):
     """The frozen teacher: one log-prob per response token."""
 
-    async def score(self, response: Response) -> tuple[float, ...]: ...
+    async def score(self, response: Response) -> Scores: ...
 
     def busy_seconds(self) -> float: ...
 
@@ -120,7 +120,7 @@ class Responses(ContextSink):
 
     async def _score(self, key: EpisodeKey, context: TurnContext, response: Response, rank: float) -> Scored:
         try:
-            scores = await self._teacher.score(response) if self._teacher is not None else ()
+            scores = await self._teacher.score(response) if self._teacher is not None else Scores(())
         except TeacherError:
             scores = None
         self._completed += 1
@@ -128,8 +128,9 @@ class Responses(ContextSink):
             key.index,
             context.turn,
             response,
-            scores,
+            None if scores is None else scores.logprobs,
             float(self._completed) if self._order == "completion" else rank,
+            Alternatives() if scores is None else scores.alternatives,
         )
 
 

@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actfirst.engines.base import Engine
+from actfirst.engines.base import Engine, Listing
 from actfirst.errors import TeacherError
-from actfirst.records import Response
+from actfirst.records import Response, Scores
 
 
 @dataclass(frozen=True)
 class EngineTeacher:
-    """A teacher behind an engine of this process. If the engine dies, so does the run: its error passes through."""
+    """A teacher behind an engine of this process. If the engine dies, so does the run: its error passes through.
+
+    With `alternatives`, an engine that can list the most likely tokens does so; from all others none are asked.
+    """
 
     engine: Engine
+    alternatives: int = 0
 
     def busy_seconds(self) -> float:
         """How long the teacher has computed so far."""
         return self.engine.stats().busy_seconds
 
-    async def score(self, response: Response) -> tuple[float, ...]:
-        logprobs = await self.engine.score(response.prompt_ids, response.token_ids)
-        if len(logprobs) != len(response.token_ids):
+    async def score(self, response: Response) -> Scores:
+        asked = response.prompt_ids, response.token_ids
+        if self.alternatives and isinstance(self.engine, Listing):
+            scores = await self.engine.scores(*asked, self.alternatives)
+        else:
+            scores = Scores(await self.engine.score(*asked))
+        if len(scores.logprobs) != len(response.token_ids):
             raise TeacherError(
-                f"the teacher returned {len(logprobs)} log-probs for {len(response.token_ids)} tokens"
+                f"the teacher returned {len(scores.logprobs)} log-probs for {len(response.token_ids)} tokens"
             )
-        return logprobs
+        return scores

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from actfirst.records import ActionSource, Episode, FastAction, Mode, Response, StopReason, Task, Turn, Verdict
+from actfirst.records import (
+    ActionSource,
+    Episode,
+    FastAction,
+    Mode,
+    Response,
+    StopReason,
+    Task,
+    Turn,
+    Verdict,
+    digest,
+)
 from actfirst.runs.lines import Who
 from actfirst.runs.record import Record
 
@@ -15,8 +26,13 @@ MOST_ADMISSIBLE = 200
 """A longer list of admissible actions is not stored: ScienceWorld's have thousands, on every turn."""
 
 
+def _stored(actions: tuple[str, ...]) -> tuple[str, ...] | None:
+    return actions if len(actions) <= MOST_ADMISSIBLE else None
+
+
 class FastActionLine(Record):
-    """A fast action that was asked for. `action` is None where none could be parsed."""
+    """A fast action that was asked for. `action` is None where none could be parsed. `prompt_digest` names its exact
+    prompt, which can be rendered again from the episode; "" where unknown."""
 
     mode: Mode = Mode.NEXT_ACTION
     prompt_tokens: int = 0
@@ -24,6 +40,7 @@ class FastActionLine(Record):
     text: str = ""
     action: str | None = None
     version: int = 0
+    prompt_digest: str = ""
 
     @classmethod
     def of(cls, request: FastAction) -> FastActionLine:
@@ -34,13 +51,14 @@ class FastActionLine(Record):
             text=request.text,
             action=request.action,
             version=request.version,
+            prompt_digest=request.prompt_digest,
         )
 
 
 class ResponseLine(Record):
-    """A full response. `tokens` includes inserted ones; `requests` is 1 or 2. `reasoning_tokens` are the
-    generated ones up to the end of reasoning. `started` and `ended` are seconds after the beginning of the episode.
-    All three are None where unknown."""
+    """A full response. `prompt_digest` is as of a fast action. `tokens` includes inserted ones; `requests` is 1 or 2.
+    `reasoning_tokens` are the generated ones up to the end of reasoning. `started` and `ended` are seconds after the
+    beginning of the episode. All three are None where unknown."""
 
     prompt_tokens: int = 0
     tokens: int = 0
@@ -54,6 +72,7 @@ class ResponseLine(Record):
     reasoning_tokens: int | None = None
     started: float | None = None
     ended: float | None = None
+    prompt_digest: str = ""
 
     @classmethod
     def of(cls, response: Response, began: float) -> ResponseLine:
@@ -71,6 +90,7 @@ class ResponseLine(Record):
             reasoning_tokens=response.reasoning_tokens,
             started=round(response.started - began, 4) if timed else None,
             ended=round(response.ended - began, 4) if timed else None,
+            prompt_digest=digest(response.prompt_ids),
         )
 
 
@@ -81,8 +101,9 @@ class TurnLine(Record):
     in `state` mean equal simulator states ("" where unknown). `started` are the seconds after the beginning of the
     episode at which its context was there, `seconds` those from then to the next observation. `response` is the full
     response of its context: the one that acted where the source is "think", else one that was generated beside it.
-    `admissible` is None where unknown or longer than MOST_ADMISSIBLE. `reference_next` is what the reference saw next,
-    on turns that it guided.
+    `admissible` is None where unknown or longer than MOST_ADMISSIBLE; `templates` and `objects` are what prompts show
+    in place of such lists. `reference_next` is what the reference saw next, on turns that it guided, and
+    `reference_admissible` what it could do there, on the turn that left it.
     """
 
     number: int
@@ -97,10 +118,15 @@ class TurnLine(Record):
     response: ResponseLine | None = None
     started: float | None = None
     admissible: tuple[str, ...] | None = None
+    templates: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
     reference_next: str | None = None
+    reference_admissible: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, turn: Turn, began: float) -> TurnLine:
+        reference = turn.reference_next
+        left = turn.verdict in (Verdict.DIVERGED, Verdict.INVALID_PROPOSAL)
         return cls(
             number=turn.number,
             observation=turn.observation,
@@ -113,8 +139,11 @@ class TurnLine(Record):
             requests=tuple(map(FastActionLine.of, turn.requests)),
             response=None if turn.response is None else ResponseLine.of(turn.response, began),
             started=round(turn.started - began, 4) if began else None,
-            admissible=turn.admissible if len(turn.admissible) <= MOST_ADMISSIBLE else None,
-            reference_next=turn.reference_next or None,
+            admissible=_stored(turn.admissible),
+            templates=turn.templates,
+            objects=turn.objects,
+            reference_next=reference.text if reference else None,
+            reference_admissible=_stored(reference.admissible) if reference and left else None,
         )
 
 
@@ -124,7 +153,8 @@ class EpisodeLine(Record):
     `success` and `score` are of the final observation (false and 0 where the environment never answered). `guided`:
     a reference was at hand, of `reference_length` steps. `error` says why it was cut short. `attempts` counts how
     often it was begun: again on a fresh environment where one failed. `seconds` are from reset to the last step,
-    `ended` the training seconds at the last step, 0 where nobody looked at a clock.
+    `ended` the training seconds at the last step, 0 where nobody looked at a clock. `instruction` is "" where unknown,
+    `final_admissible` None where unknown or longer than MOST_ADMISSIBLE.
     """
 
     id: str
@@ -138,7 +168,9 @@ class EpisodeLine(Record):
     attempts: int = 1
     seconds: float
     ended: float = 0.0
+    instruction: str = ""
     final_observation: str = ""
+    final_admissible: tuple[str, ...] | None = None
     turns: tuple[TurnLine, ...]
 
     @classmethod
@@ -156,7 +188,9 @@ class EpisodeLine(Record):
             attempts=episode.attempts,
             seconds=round(episode.seconds, 4),
             ended=round(episode.ended, 4),
+            instruction=episode.instruction,
             final_observation=final.text if final is not None else "",
+            final_admissible=_stored(final.admissible) if final is not None else None,
             turns=tuple(TurnLine.of(turn, episode.began) for turn in episode.turns),
         )
 

@@ -1,6 +1,6 @@
 """An index of a file of JSON lines that may be large and may be growing: one short row per line, and where it begins.
 
-Each call of `advance` reads at most half a megabyte of what is new, so that whoever asks is answered soon. Memory holds
+Each call of `advance` reads at most 128 kB of what is new, so that whoever asks is answered soon. Memory holds
 rows and offsets, never lines. A file that a resumed run has cut is read again, as another `generation`.
 """
 
@@ -17,7 +17,7 @@ from actfirst.errors import RunFolderError
 from actfirst.reading import parse_object
 from actfirst.runs.files import size
 
-BUDGET = 1 << 19
+BUDGET = 1 << 17
 """Bytes that one `advance` reads, give or take one line."""
 LONGEST = 32 << 20
 """A line of more bytes is never held: its row says so."""

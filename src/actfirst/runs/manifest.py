@@ -18,8 +18,8 @@ from actfirst.reading import read_object
 from actfirst.runs.files import sync_folder
 
 MANIFEST = "manifest.json"
-MODEL = "model"
-"""The part of a checkpoint that is a Hugging Face folder."""
+MODEL, AVERAGED = "model", "average"
+"""The parts of a checkpoint that are Hugging Face folders: the weights as trained, and their average if it is kept."""
 _FORMAT = 1
 _STEP = re.compile(r"step-(\d{6,})")
 
@@ -85,9 +85,14 @@ def verify(folder: Path, part: str = "") -> None:
 def verify_model(model: Path) -> Path:
     """A model's folder, compared with its manifest if it is the one of a checkpoint of ours."""
     place = model.resolve()
-    if place.name == MODEL and step_of(place.parent) is not None:
-        verify(place.parent, f"{MODEL}/")
+    if place.name in (MODEL, AVERAGED) and step_of(place.parent) is not None:
+        verify(place.parent, f"{place.name}/")
     return model
+
+
+def evaluated_model(step: Path) -> Path:
+    """The model of a checkpoint that evaluations take: the averaged one, where there is one."""
+    return step / (AVERAGED if (step / AVERAGED).is_dir() else MODEL)
 
 
 def check_names(folder: Path) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,8 @@ class TrainedResponseLine(Record):
     The streams have one value per token. `mask` is 0 at tokens that were inserted. `student` are the log-probs of
     sampling, `teacher` those of the teacher (empty where the objective asks none). `prompt` holds special tokens too.
     The token texts give the text of the response when they are joined: bytes of a character that spans several tokens
-    are in the text of the last of them.
+    are in the text of the last of them. `alternatives` are the teacher's most likely tokens at each place and their
+    log-probs; empty where nobody asked or the teacher could not tell.
     """
 
     sample: str
@@ -38,6 +39,7 @@ class TrainedResponseLine(Record):
     teacher: tuple[float, ...]
     advantages: tuple[float, ...]
     weight: float = 1.0
+    alternatives: tuple[tuple[tuple[str, float], ...], ...] = ()
 
 
 def drawn(samples: Sequence[TurnSample], count: int) -> list[TurnSample]:

@@ -27,7 +27,7 @@ from actfirst.runs.lines import (
     UpdateLine,
     parse_line,
 )
-from actfirst.runs.manifest import MODEL, is_complete, verify_model
+from actfirst.runs.manifest import evaluated_model, is_complete, verify_model
 from actfirst.runs.record import parse, read_object
 from actfirst.runs.responses import TrainedResponseLine
 from actfirst.runs.run_folder import (
@@ -58,7 +58,7 @@ class StoredCheckpoint:
     @property
     def model(self) -> Path:
         """A Hugging Face folder, compared with its manifest: CheckpointError names a file that is not as written."""
-        return verify_model(self.path / MODEL)
+        return verify_model(evaluated_model(self.path))
 
     @property
     def training_seconds(self) -> float:

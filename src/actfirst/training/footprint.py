@@ -83,7 +83,7 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
         {
             "weights": 4 * shape.parameters / ranks,
             "gradients": 4 * trained / ranks,
-            "optimizer": 8 * trained / ranks,
+            "optimizer": (12 if settings.average else 8) * trained / ranks,
             "gathered": _gathered(shape, settings.precision, ranks, trains_all=trained == shape.parameters),
             "activations": tokens * (kept if kept is not None else saved * shape.layers),
             "logits": logits * _LOGIT_BYTES[settings.precision],

@@ -45,8 +45,8 @@ class LocalLearner:
     async def measure(self, samples: Sequence[TurnSample]) -> float:
         return await self._run(lambda: self._learner.measure(samples))
 
-    def weights(self) -> Mapping[str, torch.Tensor]:
-        return self._learner.weights()
+    def weights(self, *, averaged: bool = False) -> Mapping[str, torch.Tensor]:
+        return self._learner.weights(averaged=averaged)
 
     async def save(
         self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]

@@ -314,6 +314,7 @@ class OpenedRun:
             self.watcher.utilised(line)
 
         objective = method_of(config.rollout.method, config.methods).objective
+        teacher = EngineTeacher(self.teacher, config.run.keep_alternatives if config.run.keep_responses else 0)
         buffer = SampleBuffer(
             config.learner.max_version_lag,
             Ledger.of(state.ledger),
@@ -331,7 +332,7 @@ class OpenedRun:
             teacher_engine=self.teacher,
             buffer=buffer,
             rollouts=RolloutStream(
-                open_collector(found, acting, EngineTeacher(self.teacher), lambda: clock.training),
+                open_collector(found, acting, teacher, lambda: clock.training),
                 found.order,
                 lambda index: TrainingPoint(index, learner.version, config.run.updates),
                 overlap=config.rollout.overlap,

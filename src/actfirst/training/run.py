@@ -7,7 +7,8 @@ and evaluation becomes a line of the run folder before the loop goes on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,7 +83,7 @@ class TrainingLearner(Protocol):
         """The mean negative log-prob of samples of `learning.sft`; nothing is changed."""
         ...
 
-    def weights(self) -> Mapping[str, torch.Tensor]: ...
+    def weights(self, *, averaged: bool = False) -> Mapping[str, torch.Tensor]: ...
 
     async def save(
         self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
@@ -365,7 +366,8 @@ class Training:
 
         self.watcher.evaluating(who, 0, len(tasks) * len(seeds))
         with self.clock.stage(EVALUATION):
-            evaluation = await self.stop.unless(evaluate(player, tasks, seeds, at_once, played))
+            async with self._averaged_weights(who):
+                evaluation = await self.stop.unless(evaluate(player, tasks, seeds, at_once, played))
         line = EvaluationLine.of(who, self.learner.version, self.clock.training, evaluation)
         self.history.append(line)
         self.folder.append_metrics(line)
@@ -373,6 +375,18 @@ class Training:
         self.storing.evaluated(who, line.update, episodes, len(self._evaluations_left()))
         self._track(evaluation_values(line))
         self.watcher.evaluated(line)
+
+    @asynccontextmanager
+    async def _averaged_weights(self, who: Who) -> AsyncIterator[None]:
+        """The student's engine has the averaged weights meanwhile, where they are kept."""
+        version = self.learner.version
+        if who != "student" or not self.config.learner.average or not version:
+            yield
+            return
+        await self.arrival.settle()  # it compares engines with the weights of the update
+        await self.engine.load_weights(self.learner.weights(averaged=True), version)
+        yield
+        await self.engine.load_weights(self.learner.weights(), version)
 
 
 def _why_barren(batch: RolloutBatch) -> str:

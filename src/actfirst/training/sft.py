@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
 from actfirst.config.sections import LearnerSection
-from actfirst.errors import RunFolderError
+from actfirst.errors import RunFolderError, RunStopped
 from actfirst.learning.sft import as_samples, batch_at, digest, rate_at
 from actfirst.models.folder import quiet_libraries, resolve_model
 from actfirst.policy.tokens import open_encoder
@@ -42,6 +42,7 @@ from actfirst.runs.tracking import evaluation_values, sft_values
 from actfirst.training.clock import StageClock
 from actfirst.training.open import start_learner, stored_state, tracked
 from actfirst.training.sft_examples import Examples, read_examples
+from actfirst.training.stopping import Stop
 
 if TYPE_CHECKING:
     from actfirst.learning.checkpoint import Checkpoint
@@ -86,11 +87,24 @@ class SftWatcher:
 def fine_tune(
     config: Config, folder: Path, *, resume: bool = False, watcher: SftWatcher | None = None
 ) -> SftSummary:
-    """Fine-tune `models.student` as the recipe says, to the end or from where a stopped run stands."""
-    return asyncio.run(_fine_tune(config, folder, resume, watcher or SftWatcher()))
+    """Fine-tune `models.student` as the recipe says, to the end or from where a stopped run stands.
+
+    SIGTERM and Ctrl-C finish the step, store a checkpoint and raise RunStopped.
+    """
+
+    async def to_the_end() -> SftSummary:
+        stop = Stop()
+        stop.on_signals()
+        try:
+            return await _fine_tune(config, folder, resume, watcher or SftWatcher(), stop)
+        except asyncio.CancelledError:
+            stop.check()
+            raise
+
+    return asyncio.run(to_the_end())
 
 
-async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWatcher) -> SftSummary:
+async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWatcher, stop: Stop) -> SftSummary:
     quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
@@ -116,7 +130,11 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
             clock=StageClock(state.seconds, state.elapsed),
             evaluations=list(state.evaluations),
             sinks=open_sinks(config.tracking.sinks, tracked(config, run_folder.path)),
+            stop=stop,
+            stored=checkpoint.step if checkpoint is not None else 0,
         )
+        stop.on_signals()  # Ray has taken them
+        stop.opened()
         return await run.to_the_end()
 
 
@@ -161,17 +179,26 @@ class _Run:
     clock: StageClock
     evaluations: list[EvaluationPoint]
     sinks: Sequence[Sink]
+    stop: Stop
+    stored: int
 
     async def to_the_end(self) -> SftSummary:
         settings = self.config.sft
         self.folder.log(f"started at step {self.learner.version} of {settings.steps}")
         self.watcher.started(settings.steps, self.learner.version, self.examples)
-        while self.learner.version < settings.steps:
-            await self._step()
-        if self.config.evaluation.at_end and not self.evaluations:
-            await self._evaluate()
-        for sink in self.sinks:
-            sink.close()
+        try:
+            while self.learner.version < settings.steps:
+                self.stop.check()
+                await self._step()
+            if self.config.evaluation.at_end and not self.evaluations:
+                await self._evaluate()
+        except RunStopped:
+            if self.learner.version > self.stored:
+                await self._checkpoint()
+            raise
+        finally:
+            for sink in self.sinks:
+                sink.close()
         summary = self._summary()
         self.folder.write_summary(summary)
         self.watcher.finished(summary)
@@ -227,14 +254,15 @@ class _Run:
                 evaluations=tuple(self.evaluations),
             )
             await self.learner.save((), state.to_json(), self.config.checkpoint.keep, frozenset())
-        self.folder.log(f"checkpoint of step {self.learner.version}")
+        self.stored = self.learner.version
+        self.folder.log(f"checkpoint of step {self.stored}")
 
     async def _evaluate(self) -> None:
         from actfirst.training.playing import evaluate_model
 
         model = open_run(self.folder.path).checkpoints()[-1].model
         with self.clock.stage(EVALUATION):
-            result = await evaluate_model(self.config, model, self.watcher.evaluating)
+            result = await self.stop.unless(evaluate_model(self.config, model, self.watcher.evaluating))
         line = EvaluationLine.of("student", self.learner.version, self.clock.training, result)
         self.folder.append_metrics(line)
         self.folder.log(f"success rate {line.success_rate:.2f} %")

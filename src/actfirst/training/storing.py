@@ -70,4 +70,13 @@ class Storing:
             teacher=rounded(self.teacher(sample)),
             advantages=rounded(sample.advantages),
             weight=round(sample.weight, 4),
+            alternatives=_alternatives(sample, texts),
         )
+
+
+def _alternatives(sample: TurnSample, texts: TokenText) -> tuple[tuple[tuple[str, float], ...], ...]:
+    """Of each token of a response, the texts and log-probs of those that the teacher found most likely."""
+    others = sample.alternatives
+    listed = tuple((texts.text((i,)), value) for i, value in zip(others.token_ids, rounded(others.logprobs)))
+    each = len(listed) // max(1, len(sample.token_ids))
+    return tuple(listed[at : at + each] for at in range(0, len(listed), max(1, each)))

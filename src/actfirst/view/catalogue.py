@@ -17,7 +17,8 @@ from actfirst.runs.line_index import LineIndex
 from actfirst.runs.lock import writer
 from actfirst.runs.run import Run
 from actfirst.runs.run_folder import CONFIG, LOG, SUMMARY
-from actfirst.view.rows import KINDS
+from actfirst.view.prompts import Prompts
+from actfirst.view.rows import EPISODE_KINDS, KINDS
 
 ROWS = 2000
 """Rows in one answer."""
@@ -30,6 +31,7 @@ class ViewedRun:
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.name = name
+        self.prompts = Prompts(folder)
         self.indexes = {key: LineIndex(folder / kind.file, kind.summarise) for key, kind in KINDS.items()}
 
     def describe(self) -> dict[str, object]:
@@ -111,14 +113,27 @@ class Catalogue:
             pass  # an address that somebody kept: read as far as its line
         return index.line(row)
 
+    def prompts(self, run: int, kind: str, row: int) -> bytes:
+        """The prompts that were used in an episode."""
+        line = self.line(run, kind, row)
+        if kind not in EPISODE_KINDS:
+            raise RunFolderError(f"{kind} are no episodes: they have no prompts")
+        found = self._run(run).prompts.of(line, evaluated=kind == "evaluation")
+        return _dump([prompt.to_json() for prompt in found])
+
     def __len__(self) -> int:
         return len(self._runs)
 
-    def _index(self, run: int, kind: str) -> LineIndex:
+    def _run(self, run: int) -> ViewedRun:
         runs = list(self._runs.values())
-        if not 0 <= run < len(runs) or kind not in KINDS:
-            raise RunFolderError(f"there is no run {run} with {kind}")
-        return runs[run].indexes[kind]
+        if not 0 <= run < len(runs):
+            raise RunFolderError(f"there is no run {run}")
+        return runs[run]
+
+    def _index(self, run: int, kind: str) -> LineIndex:
+        if kind not in KINDS:
+            raise RunFolderError(f"no run has {kind}")
+        return self._run(run).indexes[kind]
 
     def _find(self) -> list[ViewedRun]:
         with self._lock:

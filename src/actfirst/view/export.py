@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from actfirst.errors import ConfigError, RunFolderError
+from actfirst.errors import ActfirstError, ConfigError, RunFolderError
 from actfirst.reading import parse_object
 from actfirst.runs import files
 from actfirst.view.catalogue import ROWS, Catalogue
-from actfirst.view.rows import KINDS
+from actfirst.view.rows import EPISODE_KINDS, KINDS
 from actfirst.view.server import static_files
 
 WHOLE = ("episodes", "evaluation", "responses")
 """Kinds whose lines are shown whole."""
 
 
-def export(catalogue: Catalogue, folder: Path, newest: int) -> None:
-    """Write everything into a new folder, with the `newest` lines of each file in full."""
+def export(catalogue: Catalogue, folder: Path, newest: int, *, prompts: bool = False) -> None:
+    """Write everything into a new folder, with the `newest` lines of each file in full, if asked with `prompts`."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--export {folder} is not empty; name a new folder")
     for name, content in static_files().items():
@@ -36,6 +36,8 @@ def export(catalogue: Catalogue, folder: Path, newest: int) -> None:
                         _put(folder, f"line-{run}-{kind}-{row}", catalogue.line(run, kind, row))
                     except RunFolderError:
                         continue  # too long to show
+                    if kind in EPISODE_KINDS and prompts:
+                        _put_prompts(catalogue, folder, run, kind, row)
 
 
 def _rows(catalogue: Catalogue, folder: Path, run: int, kind: str) -> int:
@@ -48,6 +50,13 @@ def _rows(catalogue: Catalogue, folder: Path, run: int, kind: str) -> int:
         _put(folder, f"rows-{run}-{kind}-{start}", json.dumps({**answer, "behind": 0}).encode())
         start += ROWS
     return int(total)
+
+
+def _put_prompts(catalogue: Catalogue, folder: Path, run: int, kind: str, row: int) -> None:
+    try:
+        _put(folder, f"prompts-{run}-{kind}-{row}", catalogue.prompts(run, kind, row))
+    except ActfirstError:
+        return  # the page says that they are not there
 
 
 def _put(folder: Path, key: str, text: bytes) -> None:

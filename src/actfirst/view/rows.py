@@ -32,7 +32,7 @@ class Kind:
 def episode_row(line: Line) -> Row:
     """Counts turn numbers from 1. `diverged` is the turn at which guidance ended, 0 where it did not."""
     task, turns = line["task"], line["turns"]
-    diverged, reason = _divergence(turns, str(line.get("final_observation", "")))
+    diverged, reason = _divergence(line)
     return [
         _short(line["id"]),
         _short(task["id"]),
@@ -98,6 +98,8 @@ KINDS = {
     "responses": Kind(RESPONSES, RESPONSE_COLUMNS, response_row),
 }
 
+EPISODE_KINDS = ("episodes", "evaluation")
+
 
 def _short(text: object) -> str:
     return str(text)[:_TEXT]
@@ -111,18 +113,31 @@ def _version(turns: Sequence[Line]) -> object:
     return None
 
 
-def _divergence(turns: Sequence[Line], final: str) -> tuple[int, str]:
-    for position, turn in enumerate(turns):
+def _divergence(line: Line) -> tuple[int, str]:
+    turns = line["turns"]
+    final = {"observation": line.get("final_observation", ""), "admissible": line.get("final_admissible")}
+    for turn, after in zip(turns, [*turns[1:], final]):
         if turn["verdict"] == Verdict.INVALID_PROPOSAL:
             return turn["number"], "proposal not admissible"
         if turn["verdict"] == Verdict.DIVERGED:
-            expected = turn.get("reference_next")
-            after = turns[position + 1]["observation"] if position + 1 < len(turns) else final
-            if expected is None:
-                return turn["number"], "reason not stored"
-            same = str(expected).split() == str(after).split()
-            return turn["number"], "other actions or end" if same else "other observation"
+            return turn["number"], _difference(turn, after)
     return 0, ""
+
+
+def _difference(turn: Line, after: Line) -> str:
+    """What the reference saw next, against what was seen."""
+    expected, actions, found = (
+        turn.get("reference_next"),
+        turn.get("reference_admissible"),
+        after.get("admissible"),
+    )
+    if expected is None:
+        return "reason not stored"
+    if str(expected).split() != str(after["observation"]).split():
+        return "other observation"
+    if actions is None or found is None:
+        return "other actions or end"
+    return "other actions" if set(actions) != set(found) else "other end"
 
 
 def _repeated(turns: Sequence[Line]) -> list[int]:

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from urllib.parse import parse_qs, urlsplit
 
-from actfirst.errors import ConfigError, RunFolderError
+from actfirst.errors import ActfirstError, ConfigError
 from actfirst.view.catalogue import Catalogue
 
 HOST = "127.0.0.1"
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(*self._answer(url.path, query))
         except _Refused as refused:
             self._send(str(refused).encode(), "text/plain; charset=utf-8", refused.status)
-        except RunFolderError as error:
+        except ActfirstError as error:
             self._send(str(error).encode(errors="replace"), "text/plain; charset=utf-8", HTTPStatus.NOT_FOUND)
         except OSError:
             self.close_connection = True  # the browser left
@@ -156,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return runs.rows(number("run"), query.get("kind", ""), number("from"), number("generation"))
             case "/api/line":
                 return runs.line(number("run"), query.get("kind", ""), number("row"))
+            case "/api/prompts":
+                return runs.prompts(number("run"), query.get("kind", ""), number("row"))
         raise _Refused(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def _send(

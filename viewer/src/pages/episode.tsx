@@ -1,8 +1,8 @@
 // One episode: when things happened, then turn by turn what was seen, done, checked and thought.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { after, duration, left, timeline, visible, type Bar } from "../analysis";
-import { useEpisode, useResponse, useTables } from "../data";
+import { useEpisode, usePrompts, useResponse, useTables } from "../data";
 import { Badge, Diff, Text, runAt, words } from "../parts";
 import { link } from "../route";
 import { Tokens } from "../tokens";
@@ -29,7 +29,7 @@ export function EpisodePage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams
       </nav>
       {error && <p class="error">{error}</p>}
       {!episode && !error && <p class="empty">Reading …</p>}
-      {episode && <Whole key={`${run} ${kind} ${row} ${goal}`} episode={episode} responses={responses} run={run} here={here} goal={goal} />}
+      {episode && <Whole key={`${run} ${kind} ${row} ${goal}`} episode={episode} responses={responses} here={here} goal={goal} />}
     </>
   );
 }
@@ -37,12 +37,18 @@ export function EpisodePage({ runs, at }: { runs: RunInfo[]; at: URLSearchParams
 interface WholeProps {
   episode: Episode;
   responses: ResponseRow[];
-  run: number;
-  here: Record<string, string | number>;
+  here: Here;
   goal: string | null;
 }
 
-function Whole({ episode, responses, run, here, goal }: WholeProps) {
+interface Here {
+  run: number;
+  set: Kind;
+  row: number;
+  [name: string]: string | number;
+}
+
+function Whole({ episode, responses, here, goal }: WholeProps) {
   return (
     <>
       <h1>{visible(episode.task.id)}</h1>
@@ -54,7 +60,7 @@ function Whole({ episode, responses, run, here, goal }: WholeProps) {
           key={turn.number}
           episode={episode}
           place={place}
-          run={run}
+          here={here}
           stored={responses.filter((one) => one.episode === episode.id && one.turn === turn.number)}
           open={goal === String(turn.number) || left(turn)}
         />
@@ -123,12 +129,12 @@ function Timeline({ episode, here }: { episode: Episode; here: Record<string, st
 interface CardProps {
   episode: Episode;
   place: number;
-  run: number;
+  here: Here;
   stored: ResponseRow[];
   open: boolean;
 }
 
-function TurnCard({ episode, place, run, stored, open }: CardProps) {
+function TurnCard({ episode, place, here, stored, open }: CardProps) {
   const turn = episode.turns[place]!;
   return (
     <section class={`turn ${left(turn) ? "left" : ""}`} id={`turn-${turn.number}`}>
@@ -149,7 +155,8 @@ function TurnCard({ episode, place, run, stored, open }: CardProps) {
           <Text>{turn.reference_next}</Text>
         </details>
       )}
-      <FullResponse response={turn.response} run={run} stored={stored} open={open} />
+      <FullResponse response={turn.response} run={here.run} stored={stored} open={open} />
+      {(turn.requests.length > 0 || turn.response) && <Prompts turn={turn.number} here={here} />}
     </section>
   );
 }
@@ -176,7 +183,6 @@ function Requests({ requests }: { requests: FastAction[] }) {
             {one.action === null ? "no action found" : `“${visible(one.action)}”`}
           </p>
           <Text>{one.text}</Text>
-          {one.prompt && <Text label="Prompt">{one.prompt}</Text>}
         </div>
       ))}
     </details>
@@ -187,6 +193,7 @@ function Divergence({ episode, place }: { episode: Episode; place: number }) {
   const turn = episode.turns[place]!;
   const seen = after(episode, place);
   const next: Turn | undefined = episode.turns[place + 1];
+  const found = next ? next.admissible : episode.final_admissible;
   const refused = turn.verdict === "invalid_proposal";
   const proposal = turn.requests.find((one) => one.mode === "inverse_dynamics");
   return (
@@ -210,24 +217,56 @@ function Divergence({ episode, place }: { episode: Episode; place: number }) {
           </div>
         </div>
       )}
-      {next?.admissible && turn.reference_admissible && <ActionSets expected={turn.reference_admissible} found={next.admissible} />}
+      {found && turn.reference_admissible && <ActionSets expected={turn.reference_admissible} found={found} />}
     </div>
   );
 }
 
+/** Both sets whole, in one order, with what only one of them has marked. */
 function ActionSets({ expected, found }: { expected: string[]; found: string[] }) {
-  const only = (one: string[], other: string[]) => one.filter((action) => !new Set(other).has(action));
+  const { left, right, differ } = useMemo(() => {
+    const [ours, theirs] = [new Set(found), new Set(expected)];
+    const list = (own: Set<string>, other: Set<string>) => [...own].sort().map((action) => ({ action, only: !other.has(action) }));
+    const [left, right] = [list(theirs, ours), list(ours, theirs)];
+    return { left, right, differ: [...left, ...right].filter((one) => one.only).length };
+  }, [expected, found]);
   return (
-    <div class="pair">
-      <div>
-        <h4>Admissible for the reference only</h4>
-        <ul class="actions">{only(expected, found).map((one) => <li key={one}><del>{visible(one)}</del></li>)}</ul>
+    <details open={differ > 0}>
+      <summary>{differ === 0 ? `The same ${left.length} actions are admissible for both` : `Admissible actions: ${differ} differ`}</summary>
+      <div class="pair">
+        <div>
+          <h4>For the reference ({left.length})</h4>
+          <ul class="actions">{left.map(({ action, only }) => <li key={action}>{only ? <del>{visible(action)}</del> : visible(action)}</li>)}</ul>
+        </div>
+        <div>
+          <h4>For the rollout ({right.length})</h4>
+          <ul class="actions">{right.map(({ action, only }) => <li key={action}>{only ? <ins>{visible(action)}</ins> : visible(action)}</li>)}</ul>
+        </div>
       </div>
-      <div>
-        <h4>Admissible for the rollout only</h4>
-        <ul class="actions">{only(found, expected).map((one) => <li key={one}><ins>{visible(one)}</ins></li>)}</ul>
-      </div>
-    </div>
+    </details>
+  );
+}
+
+/** The prompts of a turn, rendered again when somebody asks. */
+function Prompts({ turn, here }: { turn: number; here: Here }) {
+  const [shown, show] = useState(false);
+  const { value, error } = usePrompts(here.set, here.run, here.row, shown);
+  return (
+    <details class="prompts" onToggle={(event) => show(event.currentTarget.open)}>
+      <summary>Prompts of this turn</summary>
+      {shown && error && <p class="dim">{visible(error)}</p>}
+      {shown && !value && !error && <p class="empty">Rendering …</p>}
+      {shown && value?.filter((one) => one.turn === turn).map((one, place) => (
+        <div key={place}>
+          <p class="dim">
+            {words(one.mode)}: {one.tokens} tokens
+            {one.exact === true && ", exactly as it was used"}
+            {one.exact === false && "; it is not what was used: the program, the tokenizer or the templates have changed, or a list was too long to store"}
+          </p>
+          <Text label={`Prompt: ${words(one.mode)}`}>{one.text}</Text>
+        </div>
+      ))}
+    </details>
   );
 }
 

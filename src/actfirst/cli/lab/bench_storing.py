@@ -24,7 +24,7 @@ _QUIET = (
 def storing(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
     overrides: Overrides = None,
-    block: Annotated[int, typer.Option(min=1, help="Updates of each block.")] = 4,
+    block: Annotated[int, typer.Option(min=1, help="Updates of each block.")] = 2,
     json_file: ResultFile = None,
 ) -> None:
     """Measure what storing responses and episodes for the viewer costs: time and bytes.
@@ -52,8 +52,22 @@ def storing(
             ["processor time of one", f"{1e3 * cost.seconds_per_response:.2f} ms"],
             ["episodes", f"{cost.episodes}, {cost.bytes_per_episode:,.0f} bytes each"],
             ["processor time of one", f"{1e3 * cost.seconds_per_episode:.2f} ms"],
-            [f"{block} updates with storing", f"{cost.block_seconds_with:.2f} s (median of blocks)"],
-            [f"{block} updates without", f"{cost.block_seconds_without:.2f} s"],
+            [
+                "listing the teacher's alternatives of one",
+                f"{1e3 * cost.alternatives_seconds_per_response:.2f} ms",
+            ],
+            [
+                f"{block} updates with storing",
+                f"{cost.block_processor_with:.2f} s of processor, {cost.block_seconds_with:.2f} s (medians of blocks)",
+            ],
+            [
+                f"{block} updates without",
+                f"{cost.block_processor_without:.2f} s of processor, {cost.block_seconds_without:.2f} s",
+            ],
+            [
+                "spread of processor time",
+                f"{cost.block_processor_spread:.1f} % of the mean, {cost.blocks} blocks",
+            ],
         ],
     )
     write_result(json_file, cost.to_json())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Rows
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from pathlib import Path
@@ -29,6 +30,7 @@ from actfirst.models.folder import read_config
 from actfirst.models.general import Model as Transformer
 from actfirst.models.general import open_general
 from actfirst.models.shapes import EMBEDDING, HEAD, ModelShape, hand_written
+from actfirst.records import Scores
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -96,7 +98,11 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
         request.draft()
         return request
 
-    def _scoring(self, ids: IdArray, begin: int) -> Scoring:
+    async def scores(self, prompt_ids: Rows[int], token_ids: Rows[int], alternatives: int) -> Scores:
+        """As `score`, and the most likely tokens at each place, found in the logits that are there anyway."""
+        return await self._scores(prompt_ids, token_ids, min(alternatives, self._limits.vocabulary))
+
+    def _scoring(self, ids: IdArray, begin: int, alternatives: int) -> Scoring:
         return Scoring(
             ids=ids[:-1],
             prompt_length=begin,
@@ -104,6 +110,7 @@ class EmbeddedEngine(SteppedEngine[Sequence]):
             keys=self._keys(ids[:begin]),
             future=asyncio.get_running_loop().create_future(),
             targets=ids[begin:],
+            wanted=alternatives,
         )
 
     def _keys(self, prompt: IdArray) -> tuple[bytes, ...]:

@@ -202,13 +202,20 @@ class Runner:
             return
         targets_R = torch.as_tensor(np.concatenate([targets for _, targets in scored]))
         size = max(1, SCORE_ELEMENTS // self._model.weights.config.vocab_size)
+        wanted = max(sequence.wanted for sequence, _ in scored)
         logprobs: list[float] = []
+        others: list[tuple[list[int], list[float]]] = []
         for i in range(0, len(targets_R), size):
             logits = self._model.logits(hidden_RH[i : i + size])
-            logprobs += gather_logprobs(logits, targets_R[i : i + size]).tolist()
+            chosen_R, tokens_RA, highest_RA = gather_logprobs(logits, targets_R[i : i + size], wanted)
+            logprobs += chosen_R.tolist()
+            others += zip(tokens_RA.tolist(), highest_RA.tolist())
         at = 0
         for sequence, targets in scored:
             sequence.logprobs += logprobs[at : at + len(targets)]
+            for ids, values in others[at : at + len(targets)]:
+                sequence.other_ids += ids[: sequence.wanted]
+                sequence.other_logprobs += values[: sequence.wanted]
             at += len(targets)
         self.counters.scored += at
 

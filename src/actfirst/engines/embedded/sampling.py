@@ -71,7 +71,11 @@ def _inverse_cdf(probs_RV: Tensor, uniforms_R1: Tensor) -> Tensor:
     return drawn_R1.clamp_(max=probs_RV.shape[1] - 1)
 
 
-def gather_logprobs(logits_RV: Tensor, targets_R: Tensor) -> Tensor:
-    """Log-probs [R] of the given tokens at temperature 1."""
+def gather_logprobs(
+    logits_RV: Tensor, targets_R: Tensor, alternatives: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-probs [R] of the given tokens at temperature 1; the A most likely tokens [R, A] and theirs [R, A]."""
     chosen_R = logits_RV.gather(1, targets_R.unsqueeze(1)).squeeze(1)
-    return chosen_R - torch.logsumexp(logits_RV, -1)
+    total_R = torch.logsumexp(logits_RV, -1)
+    highest_RA, tokens_RA = logits_RV.topk(alternatives)
+    return chosen_R - total_R, tokens_RA, highest_RA - total_R.unsqueeze(1)

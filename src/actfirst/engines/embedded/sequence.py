@@ -10,7 +10,7 @@ from typing import Any
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepped import IdArray
 from actfirst.models.token_text import TokenText
-from actfirst.records import Completion, StopReason
+from actfirst.records import Alternatives, Completion, Scores, StopReason
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -45,9 +45,9 @@ class Sequence:
         """How many positions of the slot are in use."""
         return self.computed
 
-    def result(self) -> Completion | tuple[float, ...]:
+    def result(self) -> Completion | Scores:
         """What its caller gets when it has ended."""
-        return tuple(self.logprobs)
+        raise NotImplementedError
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -77,9 +77,16 @@ class Generation(Sequence):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Scoring(Sequence):
-    """A request to score `targets`; `ids` are the prompt and all of them but the last."""
+    """A request to score `targets`; `ids` are the prompt and all of them but the last. `wanted` alternatives are
+    listed at each place."""
 
     targets: IdArray
+    wanted: int = 0
+    other_ids: list[int] = field(default_factory=list)
+    other_logprobs: list[float] = field(default_factory=list)
+
+    def result(self) -> Scores:
+        return Scores(tuple(self.logprobs), Alternatives(tuple(self.other_ids), tuple(self.other_logprobs)))
 
 
 @dataclass(frozen=True, slots=True)

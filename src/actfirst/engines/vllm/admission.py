@@ -22,7 +22,7 @@ from actfirst.engines.base import Priority
 from actfirst.engines.stepping import Counters, Result
 from actfirst.engines.vllm.work import Core, Failed, Finished, Refused, Scoring, Work
 from actfirst.errors import EngineError
-from actfirst.records import Completion
+from actfirst.records import Completion, Scores
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +133,7 @@ class Admission:
         counters.cached[priority] += done.cached
         if isinstance(request.work, Scoring):
             counters.scored += len(done.logprobs)
-            return done.logprobs
+            return Scores(done.logprobs)
         counters.generated += len(done.tokens)
         counters.completed[priority] += 1
         counters.seconds[priority] += time.monotonic() - request.admitted

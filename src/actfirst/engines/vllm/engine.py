@@ -41,7 +41,7 @@ class VllmEngine(SteppedEngine[Request]):
         work = Generating(tuple(prompt.tolist()), sampling, priority)
         return Request(work, asyncio.get_running_loop().create_future())
 
-    def _scoring(self, ids: IdArray, begin: int) -> Request:
+    def _scoring(self, ids: IdArray, begin: int, alternatives: int) -> Request:
         return Request(Scoring(tuple(ids.tolist()), begin), asyncio.get_running_loop().create_future())
 
 

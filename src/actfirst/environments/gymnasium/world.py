@@ -8,11 +8,12 @@ from typing import Any
 
 from actfirst.environments.gymnasium.section import GymnasiumSection
 from actfirst.environments.normalize import normalize
-from actfirst.errors import ConfigError, TaskError
+from actfirst.environments.numbered import NumberedTasks
+from actfirst.environments.options import plain
+from actfirst.errors import ConfigError
 from actfirst.records import Observation, Task
 
-_SPLITS = ("train", "test")
-_FIRST_TEST_SEED = 1_000_000
+_FIRST_SEED = {"train": 0, "test": 1_000_000}
 
 
 class GymnasiumWorld:
@@ -27,6 +28,8 @@ class GymnasiumWorld:
         self.turn_limit = section.turn_limit
         told = f"{gymnasium.__version__} {section.id} {sorted(section.options.items())} {section.actions}"
         self.fingerprint = hashlib.sha256(told.encode()).hexdigest()[:16]
+        sizes = {"train": section.train_tasks, "test": section.eval_tasks}
+        self._seeds = NumberedTasks(f"gymnasium/{section.id}", section.id, sizes, _FIRST_SEED)
         environment = _make(section)
         spaces = gymnasium.spaces
         discrete = isinstance(environment.action_space, spaces.Discrete)
@@ -46,36 +49,28 @@ class GymnasiumWorld:
         environment.close()
 
     def splits(self) -> Sequence[str]:
-        return _SPLITS
+        return tuple(_FIRST_SEED)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        if split not in _SPLITS:
-            raise TaskError(f"unknown split {split!r}; there are {', '.join(_SPLITS)}")
-        count = self._section.train_tasks if split == "train" else self._section.eval_tasks
-        first = 0 if split == "train" else _FIRST_TEST_SEED
-        return [
-            Task(f"gymnasium/{self._section.id}/{first + n:07d}", split, self._section.id) for n in range(count)
-        ]
+        return self._seeds.of(split)
 
     def open(self) -> GymnasiumEnvironment:
-        return GymnasiumEnvironment(self._section, text=self._text)
+        return GymnasiumEnvironment(self._section, self._seeds, text=self._text)
 
 
 class GymnasiumEnvironment:
     """One episode at a time. What is no action of a discrete space costs a turn and changes nothing else."""
 
-    def __init__(self, section: GymnasiumSection, *, text: bool) -> None:
+    def __init__(self, section: GymnasiumSection, seeds: NumberedTasks, *, text: bool) -> None:
         self._section = section
+        self._seeds = seeds
         self._shows_text = text
         self._environment = _make(section)
         self._places = {normalize(name): place for place, name in enumerate(section.actions)}
         self._reward, self._done, self._seen = 0.0, False, ""
 
     def reset(self, task: Task) -> tuple[str, Observation]:
-        name, _, seed = task.id.rpartition("/")
-        if name != f"gymnasium/{self._section.id}" or not seed.isdigit():
-            raise TaskError(f"{task.id} is no task of {self._section.id}")
-        shown, _ = self._environment.reset(seed=int(seed))
+        shown, _ = self._environment.reset(seed=self._seeds.number(task))
         self._reward, self._done = 0.0, False
         self._seen = self._text(shown)
         return self._section.instruction, self._observe(self._seen)
@@ -111,7 +106,7 @@ class GymnasiumEnvironment:
 def _make(section: GymnasiumSection) -> Any:
     import gymnasium
 
-    options = _plain(section.options)
+    options = plain(section.options)
     try:
         made = gymnasium.make(section.id, **options)
         if "ansi" not in made.metadata.get("render_modes", ()):
@@ -123,10 +118,3 @@ def _make(section: GymnasiumSection) -> Any:
             f"environment.id = {section.id!r} with options {section.options} cannot be made: {error}; "
             "gymnasium.pprint_registry() lists what there is"
         ) from error
-
-
-def _plain(value: Any) -> Any:
-    """Lists as Gymnasium wants them: recipes hold tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value

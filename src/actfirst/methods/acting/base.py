@@ -66,7 +66,7 @@ class Move:
     requests: tuple[FastAction, ...] = ()
     response: Response | None = None
     rejected: bool = False
-    reference_next: str = ""
+    reference_next: Observation | None = None
 
 
 @dataclass(frozen=True, slots=True)

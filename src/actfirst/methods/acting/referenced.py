@@ -53,9 +53,7 @@ class _Guided(Actor):
         proposal = await self._tools.policy.act_fast(context, seed, step.observation.text, step.action)
         action = proposal.action or ""
         if self._tools.rules.valid(action, context.observation):
-            return Move(
-                action, ActionSource.INVERSE_DYNAMICS, (proposal,), reference_next=step.observation.text
-            )
+            return Move(action, ActionSource.INVERSE_DYNAMICS, (proposal,), reference_next=step.observation)
         self._guided = False
         move = await self._follower.act(context, derive_seed(seed, "after invalid proposal"))
         if isinstance(move, Ending):
@@ -64,7 +62,7 @@ class _Guided(Actor):
             move,
             requests=(proposal, *move.requests),
             rejected=True,
-            reference_next=step.observation.text,
+            reference_next=step.observation,
         )
 
     def observed(self, context: TurnContext, move: Move, after: Observation) -> Verdict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,9 @@ class RankActor:
     def measure(self, samples: Sequence[TurnSample]) -> float:
         return self._learner.measure(samples)
 
-    def publish(self, dtype: str) -> Stored:
+    def publish(self, dtype: str, averaged: bool) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
-        made = parcels(self._learner.named_weights(), dtype)
+        made = parcels(self._learner.named_weights(averaged=averaged), dtype)
         references = [ray.put(parcel) for parcel in made if self._rank == 0]
         return Stored(self._learner.version, references)
 
@@ -85,9 +86,9 @@ class RankActor:
     def entries(self) -> tuple[Entry, ...]:
         return entries(self._learner.named_weights())
 
-    def broadcast(self, dtype: str) -> None:
+    def broadcast(self, dtype: str, averaged: bool) -> None:
         """Send the weights to all engines of the group; other ranks than the first only give their parts."""
-        weights = self._learner.named_weights()
+        weights = self._learner.named_weights(averaged=averaged)
         try:
             if self._group is not None:
                 self._group.send(weights, dtype)
@@ -177,11 +178,12 @@ class RayLearner:
         stored = ray.put(list(samples))
         return float((await self._all([rank.measure.remote(stored) for rank in self._ranks]))[0])
 
-    def weights(self) -> StoredWeights:
+    def weights(self, *, averaged: bool = False) -> StoredWeights:
         """Where the weights are; they are sent when an engine takes them. Good until the next update."""
+        put = partial(self._publish, averaged)
         if self._sync == "store":
-            return StoredWeights(self._publish)
-        return _BroadcastWeights(self._publish, self._broadcast)
+            return StoredWeights(put)
+        return _BroadcastWeights(put, partial(self._broadcast, averaged))
 
     async def save(
         self, samples: Sequence[TurnSample], trainer_state: Mapping[str, object], keep: int, also: Set[int]
@@ -193,18 +195,19 @@ class RayLearner:
         for rank in self._ranks:
             end(rank)
 
-    async def _publish(self) -> Stored:
-        stored: Stored = (await self._transfer([rank.publish.remote(self._dtype) for rank in self._ranks]))[0]
+    async def _publish(self, averaged: bool) -> Stored:
+        calls = [rank.publish.remote(self._dtype, averaged) for rank in self._ranks]
+        stored: Stored = (await self._transfer(calls))[0]
         return stored
 
-    async def _broadcast(self, actors: Sequence[Any], version: int) -> bool:
+    async def _broadcast(self, averaged: bool, actors: Sequence[Any], version: int) -> bool:
         """Send the weights to engines; False if somebody was lost on the way, and then the group is lost too."""
         if not self._entries:
             self._entries = (await self._transfer([rank.entries.remote() for rank in self._ranks]))[0]
         try:
             if self._members != list(actors):
                 await self._regroup(actors)
-            sent = self._transfer([rank.broadcast.remote(self._dtype) for rank in self._ranks])
+            sent = self._transfer([rank.broadcast.remote(self._dtype, averaged) for rank in self._ranks])
             received = [actor.receive.remote(self._entries, self._dtype, version) for actor in actors]
             reason = "" if all(await together([sent, *map(arrived, received)])) else "a receiver was lost"
         except EngineError as error:  # a member found the group broken

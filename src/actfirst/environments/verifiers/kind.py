@@ -1,0 +1,43 @@
+"""Environments of verifiers as one of actfirst (the extra `verifiers`).
+
+A reply is any text, and the environment says what it does. Nothing tells admissible actions or a state: prompts say
+"any text", and rules compare texts and ends.
+"""
+
+from __future__ import annotations
+
+from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.general.prompts import PROMPTS
+from actfirst.environments.general.rules import GeneralRules
+from actfirst.environments.verifiers.section import VerifiersSection
+from actfirst.errors import EnvironmentFailure
+
+
+def _open(section: VerifiersSection) -> World:
+    _require(section)
+    from actfirst.environments.verifiers.world import VerifiersWorld
+
+    return VerifiersWorld(section)
+
+
+def _require(section: VerifiersSection) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("verifiers") is None:
+        raise EnvironmentFailure("verifiers is not installed: pip install 'actfirst[verifiers]'")
+
+
+def _hosting(section: VerifiersSection) -> Hosting:
+    return INLINE
+
+
+KIND = EnvironmentKind(
+    name="verifiers",
+    section=VerifiersSection,
+    open=_open,
+    rules=GeneralRules(),
+    prompts=PROMPTS,
+    executes_unlisted=True,
+    hosting=_hosting,
+    require=_require,
+)
