@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Self
 
-from actfirst.reading import clean
-
 _PASSWORD = re.compile(r"(?<=://)[^/\s\"']*:[^/\s\"']*(?=@)")
 
 
@@ -24,6 +22,8 @@ class ActfirstError(Exception):
     through the text gate: a library may have put anything into it."""
 
     def __str__(self) -> str:
+        from actfirst.reading import clean  # late: `--help` loads no reader
+
         return clean(without_passwords(super().__str__()))
 
 
