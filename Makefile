@@ -8,8 +8,10 @@ BIN := $(VENV)/bin
 LOG := $(VENV)/install.log
 TORCH ?=
 TORCH_CPU := https://download.pytorch.org/whl/cpu
+# Exactly these files and nothing that they ask for; what is not in a lock (torch) is installed after it.
+LOCKED := --no-deps --require-hashes --requirement
 
-# Stamps inside the environment: installing happens again only when pyproject.toml changes.
+# Stamps inside the environment: installing happens again only when pyproject.toml or a lock changes.
 INSTALLED := $(VENV)/.actfirst-installed
 DEV_INSTALLED := $(VENV)/.actfirst-dev-installed
 DOCS_INSTALLED := $(VENV)/.actfirst-docs-installed
@@ -18,7 +20,7 @@ DOCS_INSTALLED := $(VENV)/.actfirst-docs-installed
 FUZZ_INPUTS ?= 1000000
 FUZZ_SEED ?= 0
 
-.PHONY: help train test test-slow test-browser viewer docs fuzz gpu-smoke check format clean
+.PHONY: help train test test-slow test-browser viewer docs fuzz gpu-smoke check lock audit format clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -80,6 +82,13 @@ check: $(DEV_INSTALLED) ## formatter, linter, strict types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+lock: $(DEV_INSTALLED) ## write the versions of this environment, with the hashes of their files, to the locks
+	$(BIN)/python .ci/lock.py
+
+audit: $(DEV_INSTALLED) ## ask a public database for known faults of what the locks name (needs the network)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --no-deps --require-hashes --requirement requirements-dev.lock
+
 format: $(DEV_INSTALLED) ## format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -111,14 +120,14 @@ $(BIN)/python:
 	@echo "making a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(INSTALLED): pyproject.toml | $(BIN)/python
+$(INSTALLED): pyproject.toml requirements.lock | $(BIN)/python
 	$(torch_first)
-	$(call quietly,installing actfirst and what it needs (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable .)
+	$(call quietly,installing actfirst and what it needs (minutes the first time; log: $(LOG)),{ $(BIN)/python -m pip install $(LOCKED) requirements.lock && $(BIN)/python -m pip install --editable .; })
 	@touch $@
 
-$(DEV_INSTALLED): pyproject.toml | $(BIN)/python
+$(DEV_INSTALLED): pyproject.toml requirements-dev.lock | $(BIN)/python
 	$(torch_first)
-	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),$(BIN)/python -m pip install --editable '.[dev]')
+	$(call quietly,installing actfirst and the tools that test it (minutes the first time; log: $(LOG)),{ $(BIN)/python -m pip install $(LOCKED) requirements-dev.lock && $(BIN)/python -m pip install --editable '.[dev]'; })
 	@touch $(INSTALLED) $@
 
 $(DOCS_INSTALLED): pyproject.toml | $(BIN)/python

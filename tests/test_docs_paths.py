@@ -47,3 +47,15 @@ def test_the_way_of_a_task_names_what_is_there() -> None:
         text = (SOURCES / file).read_text(encoding="utf-8")
         for part in name.split("."):
             assert re.search(rf"(def|class) {part}\b", text), f"{file} does not define {part}"
+
+
+def test_every_test_that_the_page_of_findings_names_is_there() -> None:
+    page = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
+    assert len(named) > 20
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if f"def {test}" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert missing == []

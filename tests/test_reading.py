@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actfirst.errors import ConfigError
 from actfirst.reading import (
     MOST_DEPTH,
     Unreadable,
@@ -50,6 +51,10 @@ class TestTheTextGate:
         seen = Observation("a \ud83d", ("click[\udc00]",), ("t\0",), ("o\ud800",))
         assert seen == Observation("a \ufffd", ("click[\ufffd]",), ("t\ufffd",), ("o\ufffd",))
         assert TurnContext("buy \ud83d", (), seen, 1).instruction == "buy \ufffd"
+
+    def test_every_error_of_ours_can_be_written(self) -> None:
+        """A library puts what it read into its own message, and that becomes part of ours."""
+        assert str(ConfigError("model type \ud83d")) == "model type \ufffd"
 
     def test_an_environment_that_says_no_text_at_all_fails_where_it_says_it(self) -> None:
         with pytest.raises(TypeError):

@@ -18,10 +18,13 @@ def without_passwords(text: str) -> str:
 
 
 class ActfirstError(Exception):
-    """Base of every error that the program raises on purpose. No message shows a password of an address."""
+    """Base of every error that the program raises on purpose. A message shows no password of an address, and goes
+    through the text gate: a library may have put anything into it."""
 
     def __str__(self) -> str:
-        return without_passwords(super().__str__())
+        from actfirst.reading import clean  # late: `--help` loads no reader
+
+        return clean(without_passwords(super().__str__()))
 
 
 class ConfigError(ActfirstError):

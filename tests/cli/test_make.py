@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
@@ -50,13 +51,15 @@ def step(commands: list[str], part: str) -> str:
 def test_on_a_fresh_machine_train_makes_an_environment_installs_and_trains(project: Path) -> None:
     commands = would_run(project, "train")
     made = commands.index("python3 -m venv .venv")
-    installed = commands.index(step(commands, ".venv/bin/python -m pip install --editable ."))
-    assert made < installed < len(commands) - 1
+    installing = step(commands, ".venv/bin/python -m pip install --editable .")
+    assert "--no-deps --require-hashes --requirement requirements.lock && " in installing
+    assert made < commands.index(installing) < len(commands) - 1
     assert commands[-1] == ".venv/bin/actfirst train pocket"
 
 
 def test_on_a_fresh_machine_test_installs_the_tools_too(project: Path) -> None:
     commands = would_run(project, "test")
+    assert step(commands, "--no-deps --require-hashes --requirement requirements-dev.lock")
     assert ".venv/bin/python -m pip install --editable '.[dev]'" in step(commands, "[dev]")
     assert commands[-1] == ".venv/bin/python -m pytest"
 
@@ -154,6 +157,7 @@ esac
         assert version is not None
         assert asked == [
             f"pip was asked: -m pip install --index-url https://download.pytorch.org/whl/cpu {version[1]}",
+            "pip was asked: -m pip install --no-deps --require-hashes --requirement requirements.lock",
             "pip was asked: -m pip install --editable .",
         ]
 
@@ -163,3 +167,16 @@ def test_a_change_of_pyproject_installs_again(project: Path) -> None:
     later = (project / ".venv/.actfirst-installed").stat().st_mtime + 10
     os.utime(project / "pyproject.toml", (later, later))
     assert ".venv/bin/python -m pip install --editable ." in "\n".join(would_run(project, "train"))
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_locks_hold_what_pyproject_pins_each_with_hashes_and_torch_is_left_out(lock: str) -> None:
+    pinned = re.findall(r'^    "([a-z-]+==[^"]+)",', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    default = [one for one in pinned if one.split("==")[0] in {"transformers", "pydantic", "rich", "typer"}]
+    packages = (ROOT / lock).read_text().split("\n")
+    named = [line.removesuffix(" \\") for line in packages if re.match(r"[a-z]", line)]
+    assert default
+    assert set(default) <= set(named)
+    assert not [name for name in named if name.startswith(("torch==", "nvidia", "actfirst"))]
+    for line, following in itertools.pairwise(packages):
+        assert not re.match(r"[a-z]", line) or following.startswith("    --hash=sha256:")

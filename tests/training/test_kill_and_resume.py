@@ -72,11 +72,11 @@ def whole(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     "kills",
     [
         pytest.param([Kill("write", 4)], id="before the first batch is complete"),
-        pytest.param([Kill("fsync", 7)], id="in the first checkpoint"),
+        pytest.param([Kill("fsync", 11)], id="in the first checkpoint"),
         pytest.param([Kill("rename", 1)], id="before the first checkpoint is in its place"),
         pytest.param([Kill("rename", 2)], id="two updates after a checkpoint"),
         pytest.param([Kill("replace", 2)], id="before the summary"),
-        pytest.param([Kill("fsync", 12), Kill("rename", 2), Kill("write", 4)], id="again and again"),
+        pytest.param([Kill("fsync", 16), Kill("rename", 2), Kill("write", 4)], id="again and again"),
     ],
 )
 def test_a_killed_run_ends_like_an_uninterrupted_one(

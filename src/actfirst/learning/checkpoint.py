@@ -38,6 +38,7 @@ from actfirst.learning.update import Learner, LearnerState
 from actfirst.models.adapters import write_adapter
 from actfirst.reading import Unreadable, read_object
 from actfirst.records import TurnSample
+from actfirst.runs.files import sync_folder
 from actfirst.runs.manifest import (
     AVERAGED,
     MODEL,
@@ -46,7 +47,6 @@ from actfirst.runs.manifest import (
     step_name,
     step_of,
     steps,
-    sync_folder,
     verify,
 )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from actfirst.errors import CheckpointError
 from actfirst.reading import read_object
+from actfirst.runs.files import sync_folder
 
 MANIFEST = "manifest.json"
 MODEL, AVERAGED = "model", "average"
@@ -115,15 +116,6 @@ def check_names(folder: Path) -> dict[str, dict[str, Any]]:
     if present:
         raise _broken(folder, min(present), f"is not listed in {MANIFEST}, so the run did not write it")
     return entries
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames and new names inside `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _entry(path: Path, *, sync: bool) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class RunFolder:
         self._logs: dict[str, ChainedFile] = {}
         with files.writing(self.checkpoints):
             self.checkpoints.mkdir(exist_ok=True)
+            files.sync_folder(path)
+            files.sync_folder(path.resolve().parent)
 
     @classmethod
     def create(cls, path: Path, config_toml: str) -> Self:
@@ -137,7 +139,10 @@ class RunFolder:
         """How long the append-only files are, once everything in them is on the disk."""
         self._writer.flush()
         with _resumable():
-            return {name: files.synced_size(self.path / name) for name in START}
+            offsets = {name: files.synced_size(self.path / name) for name in START}
+            with files.writing(self.path):
+                files.sync_folder(self.path)  # the files may be new
+            return offsets
 
     def rewind(self, offsets: Mapping[str, int]) -> list[str]:
         """Cut the append-only files back to what `offsets()` said, or to START; a file that an older version did not

@@ -8,9 +8,11 @@ launch of the process, as the paper measures it, evaluation included.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 import psutil
 
@@ -33,6 +35,7 @@ class StageClock:
         self._carried, self._carried_process = elapsed, process_seconds
         self._begun = time.monotonic() if begun is None else begun
         self.longest: dict[str, float] = {}
+        process_age()  # measured before anybody sets the clock
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -65,6 +68,11 @@ class StageClock:
 
 
 def process_age() -> float:
-    """Seconds since this process was launched."""
-    launched: float = psutil.Process().create_time()
-    return time.time() - launched
+    """Seconds since this process was launched. From the first call on, setting the clock of the day changes nothing."""
+    return time.monotonic() - _launched(os.getpid())
+
+
+@cache
+def _launched(process: int) -> float:
+    """The moment of the launch on the monotonic clock."""
+    return time.monotonic() - (time.time() - float(psutil.Process(process).create_time()))

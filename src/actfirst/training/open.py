@@ -284,7 +284,8 @@ class OpenedRun:
             await learner.close()
             raise
 
-    def _scores(self) -> Scores:
+    def scores(self) -> Scores:
+        """How every engine is asked for log-probs."""
         if self.found.config.runtime.kind == "ray":
             from actfirst.training.ray.fleet import Fleet
 
@@ -362,7 +363,7 @@ class OpenedRun:
             stop=self.stop,
             storing=Storing(self.folder, config.run, found.encoder.texts, objective.teacher_logprobs),
             checkpoints=Checkpoints(learner, config.checkpoint, clock, self.folder.log, learner.version),
-            arrival=Arrival(config, learner, self._scores()),
+            arrival=Arrival(config, learner, self.scores()),
             history=list(state.evaluations),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,6 +74,43 @@ def scale(
         draw_growth(grown, plot)
         print_note(f"curves: {plot}")
     write_result(json_file, {**header("bench-scale"), **to_json(base, grown)})
+
+
+def limits(
+    names: Annotated[list[str] | None, typer.Argument(help="Which limits. Default: all.")] = None,
+    smaller: Annotated[int, typer.Option(min=1, help="How many times smaller than the limits.")] = 1,
+    json_file: ResultFile = None,
+) -> None:
+    """Time and memory at 10,000 tasks, 1,000,000 lines of metrics and 1,024 episodes at once, and at parts of that.
+
+    \b
+    actfirst bench limits
+    actfirst bench limits tasks --smaller 10
+    """
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.limits import LIMITS, measure
+    from actfirst.lab.stored import header
+
+    if unknown := [name for name in names or () if name not in LIMITS]:
+        raise ConfigError(f"there is no limit {unknown[0]!r}; choose from {', '.join(LIMITS)}")
+    with progress("points") as told:
+        points = measure(names or list(LIMITS), smaller, told)
+    print_records(
+        [
+            {
+                "what": name,
+                "size": f"{point.size:,}",
+                "processor time (s)": f"{point.cpu:.2f}",
+                "each (ms)": f"{1e3 * point.cpu / point.size:.3f}",
+                "memory (MB)": f"{point.memory / 1e6:.0f}",
+                "each (kB)": f"{point.memory / 1e3 / point.size:.2f}",
+            }
+            for name, of in points.items()
+            for point in of
+        ]
+    )
+    measured = {name: [asdict(point) for point in of] for name, of in points.items()}
+    write_result(json_file, {**header("bench-limits"), "limits": measured})
 
 
 def prompts(

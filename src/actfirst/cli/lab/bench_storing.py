@@ -1,4 +1,4 @@
-"""`actfirst bench storing`: what storing for the viewer costs a run."""
+"""`actfirst bench storing` and `weight-check`: what storing for the viewer and the proof of new weights cost a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ import typer
 from actfirst.cli.console import print_table, write_result
 from actfirst.cli.options import Overrides, ResultFile
 from actfirst.cli.progress import progress
+
+_QUIET = (
+    "evaluation.every=0",
+    "evaluation.at_start=false",
+    "evaluation.at_end=false",
+    "evaluation.teacher=false",
+)
 
 
 def storing(
@@ -32,13 +39,7 @@ def storing(
     from actfirst.config.load import resolve
     from actfirst.lab.storing import measure_storing
 
-    quiet = [
-        "evaluation.every=0",
-        "evaluation.at_start=false",
-        "evaluation.at_end=false",
-        "evaluation.teacher=false",
-    ]
-    config = resolve(recipe, [*quiet, *(overrides or [])])
+    config = resolve(recipe, [*_QUIET, *(overrides or [])])
     with tempfile.TemporaryDirectory() as place, progress("updates") as told:
         cost = asyncio.run(
             measure_storing(config, Path(place) / "run", block, lambda done, of: told(done, of, ""))
@@ -67,6 +68,36 @@ def storing(
                 "spread of processor time",
                 f"{cost.block_processor_spread:.1f} % of the mean, {cost.blocks} blocks",
             ],
+        ],
+    )
+    write_result(json_file, cost.to_json())
+
+
+def weight_check(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
+    overrides: Overrides = None,
+    block: Annotated[int, typer.Option(min=1, help="Updates of each block.")] = 2,
+    json_file: ResultFile = None,
+) -> None:
+    """Measure what the proof that new weights arrived costs: one run, blocks of updates with and without it in turn.
+
+    \b
+    actfirst bench weight-check pocket run.updates=40
+    """
+    from actfirst.config.load import resolve
+    from actfirst.lab.weight_check import measure_weight_check
+
+    config = resolve(recipe, [*_QUIET, *(overrides or [])])
+    with tempfile.TemporaryDirectory() as place, progress("updates") as told:
+        cost = asyncio.run(
+            measure_weight_check(config, Path(place) / "run", block, lambda done, of: told(done, of, ""))
+        )
+    print_table(
+        ["quantity", "with the check", "without"],
+        [
+            [f"processor time of {block} updates", f"{cost.cpu_with:.3f} s", f"{cost.cpu_without:.3f} s"],
+            [f"time of {block} updates", f"{cost.seconds_with:.2f} s", f"{cost.seconds_without:.2f} s"],
+            ["ratio of processor time", f"{cost.ratio:.3f}", "1"],
         ],
     )
     write_result(json_file, cost.to_json())

@@ -1,4 +1,4 @@
-"""`actfirst torture`: kill a run, fill its disk, end it by signals, again and again, and see whether it survives."""
+"""`actfirst torture`: kill a run, cut its power, fill its disk, lose its parts, and see whether it survives."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def torture(
         float, typer.Option(min=0.0, help="How long; what is under way then is finished.")
     ] = 10.0,
     seed: Annotated[int, typer.Option(help="Which troubles, in which order.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="How many runs at a time.")] = 1,
+    short: Annotated[
+        bool, typer.Option(help="Two updates on a few short responses, no evaluation: many more troubles.")
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option(help="Where the runs go; failed ones stay there. Default: a temporary folder."),
@@ -32,22 +36,37 @@ def torture(
 ) -> None:
     """Trouble a run in every way, resume it, and compare it with one that was left in peace.
 
-    SIGKILL right before a file operation or at a random time, SIGTERM, a full disk. Exit code 1 if a run did not
-    survive: it did not end, is not as it was written, lost samples, or trained on one twice.
+    SIGKILL right before a file operation or at a random time, a power cut, SIGTERM, a full or slow disk, jumps of the
+    clock, lost workers, engines, teachers and ranks of the learner where they are processes. Exit code 1 if a run did
+    not survive: it did not end, is not as it was written, lost samples, or trained on one twice.
 
     \b
-    actfirst torture pocket run.updates=3 evaluation.at_start=false evaluation.at_end=false --minutes 5
+    actfirst torture pocket --short --minutes 5
     """
     import tempfile
 
     from actfirst.config.load import resolve
-    from actfirst.lab.torture.torture import Torturer
+    from actfirst.lab.torture.torture import SHORT, Torturer
+    from actfirst.lab.torture.troubles import parts_of
+    from actfirst.runs.files import write_json
 
-    config = resolve(recipe, overrides or [])
-    place = folder or Path(tempfile.mkdtemp(prefix="actfirst-torture-"))
+    place = (folder or Path(tempfile.mkdtemp(prefix="actfirst-torture-"))).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    torturer = Torturer(_command, [recipe, *(overrides or [])], place, exact=not config.rollout.overlap)
-    result = torturer.torture(60.0 * minutes, seed, _tell)
+    settings = [*(SHORT if short else ()), *(overrides or [])]
+    config = resolve(recipe, settings)
+    torturer = Torturer(
+        _command, (recipe, *settings), place, exact=not config.rollout.overlap, parts=parts_of(config)
+    )
+
+    def tell(result: Tortured) -> None:
+        if result.runs % 10 == 0:
+            if json_file is not None:
+                write_json(json_file, _told(recipe, overrides, result))
+            print_note(
+                f"{result.kills} kills in {result.seconds:.0f} s, {len(result.failures)} runs not survived"
+            )
+
+    result = torturer.torture(60.0 * minutes, seed, jobs, tell)
     rows = [
         {"trouble": kind, **{key: str(value) for key, value in asdict(tally).items()}}
         for kind, tally in result.kinds.items()
@@ -56,16 +75,18 @@ def torture(
         print_records(rows)
     for failure in result.failures:
         say(failure)
-    write_result(json_file, {"recipe": recipe, "overrides": overrides or [], **asdict(result)})
+    print_note(
+        f"{result.runs} runs, {result.kills} kills, {len(result.failures)} runs not survived, {result.seconds:.0f} s; "
+        f"a quiet run makes {result.operations} file operations"
+    )
+    write_result(json_file, _told(recipe, overrides, result))
     if result.failures:
         print_note(f"the runs that did not survive are in {place}")
         raise typer.Exit(1)
 
 
-def _tell(result: Tortured) -> None:
-    tried = sum(tally.tried for tally in result.kinds.values())
-    if tried % 10 == 0:
-        print_note(f"{tried} troubles in {result.seconds:.0f} s, {len(result.failures)} not survived")
+def _told(recipe: str, overrides: list[str] | None, result: Tortured) -> dict[str, object]:
+    return {"recipe": recipe, "overrides": overrides or [], **asdict(result)}
 
 
 def _command(arguments: Sequence[str]) -> None:

@@ -1,16 +1,22 @@
-"""What can happen to a run's process, each installed in that process before it trains."""
+"""What can happen to a run's process, each installed in that process before it trains.
+
+A trouble is told how to note that it has come (`struck`), so that what came too late counts as such. What ends the
+process with SIGKILL, or a process that it started, is a kill. The loss of power is in `power.py`.
+"""
 
 from __future__ import annotations
 
 import errno
 import itertools
 import os
-import random
 import signal
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from actfirst.config.config import Config
 
 OPERATIONS = (
     "write",
@@ -25,6 +31,13 @@ OPERATIONS = (
     "unlink",
 )
 """Functions of `os` that change what a kill leaves behind, or come before one that does."""
+ANY = " ".join(OPERATIONS)
+
+Struck = Callable[[], None]
+
+
+def unnoted() -> None:
+    """For who does not count."""
 
 
 class Trouble(Protocol):
@@ -33,7 +46,10 @@ class Trouble(Protocol):
     @property
     def kind(self) -> str: ...
 
-    def __call__(self) -> None: ...
+    @property
+    def kills(self) -> bool: ...
+
+    def __call__(self, struck: Struck = unnoted) -> None: ...
 
 
 def watch(operations: str, called: Callable[[], None]) -> None:
@@ -52,15 +68,21 @@ def watch(operations: str, called: Callable[[], None]) -> None:
         setattr(os, name, watched(getattr(os, name)))
 
 
-def _at(operations: str, count: int, happen: Callable[[], None]) -> None:
-    """Let something happen right before the `count`-th call of one of `operations`."""
+def at(operations: str, count: int, happen: Callable[[], None], *, again: bool = False) -> None:
+    """Let something happen right before the `count`-th call of one of `operations`; with `again`, before every
+    `count`-th."""
     calls = itertools.count(1)
 
     def called() -> None:
-        if next(calls) == count:
+        number = next(calls)
+        if number == count or (again and number % count == 0):
             happen()
 
     watch(operations, called)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -70,9 +92,14 @@ class Kill:
     operations: str
     count: int
     kind: str = "kill at a file operation"
+    kills: bool = True
 
-    def __call__(self) -> None:
-        _at(self.operations, self.count, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    def __call__(self, struck: Struck = unnoted) -> None:
+        def strike() -> None:
+            struck()
+            die()
+
+        at(self.operations, self.count, strike)
 
 
 @dataclass(frozen=True)
@@ -82,12 +109,86 @@ class NoSpace:
     operations: str
     count: int
     kind: str = "full disk"
+    kills: bool = False
 
-    def __call__(self) -> None:
+    def __call__(self, struck: Struck = unnoted) -> None:
         def full() -> None:
+            struck()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        _at(self.operations, self.count, full)
+        at(self.operations, self.count, full)
+
+
+@dataclass(frozen=True)
+class SlowDisk:
+    """Every file operation takes so many seconds longer."""
+
+    seconds: float
+    kind: str = "slow disk"
+    kills: bool = False
+
+    def __call__(self, struck: Struck = unnoted) -> None:
+        at(ANY, 1, struck)
+        watch(ANY, lambda: time.sleep(self.seconds))
+
+
+@dataclass(frozen=True)
+class ClockJump:
+    """At the `count`-th file operation the clock of the day jumps, forwards or back; the monotonic one goes on."""
+
+    count: int
+    seconds: float
+    kind: str = "clock jump"
+    kills: bool = False
+
+    def __call__(self, struck: Struck = unnoted) -> None:
+        now, now_ns, local, strftime = time.time, time.time_ns, time.localtime, time.strftime
+
+        def jump() -> None:
+            struck()
+            vars(time).update(
+                time=lambda: now() + self.seconds,
+                time_ns=lambda: now_ns() + int(self.seconds * 1e9),
+                localtime=lambda seconds=None: local(now() + self.seconds if seconds is None else seconds),
+                strftime=lambda form, *of: strftime(form, *(of or (local(now() + self.seconds),))),
+            )
+
+        at(ANY, self.count, jump)
+
+
+@dataclass(frozen=True)
+class LostPart:
+    """SIGKILL for a process that the run started, one whose command line holds `name`, before every `every`-th line
+    that the run writes, at most so many `times`. The run itself goes on, and has to notice."""
+
+    name: str
+    kind: str
+    every: int
+    times: int
+    kills: bool = True
+
+    def __call__(self, struck: Struck = unnoted) -> None:
+        lost = itertools.count()
+
+        def lose() -> None:
+            parts = [] if next(lost) >= self.times else self._parts()
+            if parts:
+                struck()
+                os.kill(parts[-1], signal.SIGKILL)
+
+        at("write", self.every, lose, again=True)
+
+    def _parts(self) -> list[int]:
+        import psutil
+
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            try:
+                if self.name in " ".join(process.cmdline()):
+                    found.append(int(process.pid))
+            except psutil.Error:
+                continue  # it has ended meanwhile
+        return found
 
 
 @dataclass(frozen=True)
@@ -98,21 +199,31 @@ class Signal:
     seconds: float
     kind: str
 
-    def __call__(self) -> None:
-        timer = threading.Timer(self.seconds, os.kill, (os.getpid(), self.number))
+    @property
+    def kills(self) -> bool:
+        return self.number == signal.SIGKILL
+
+    def __call__(self, struck: Struck = unnoted) -> None:
+        def strike() -> None:
+            struck()
+            os.kill(os.getpid(), self.number)
+
+        timer = threading.Timer(self.seconds, strike)
         timer.daemon = True
         timer.start()
 
 
-def draw(dice: random.Random, operations: int, seconds: float) -> Trouble:
-    """A trouble somewhere in a run that makes about so many file operations of each kind and takes so long."""
-    count = 1 + int(dice.random() ** 2 * operations)  # rare operations are few: small counts hit more of them
-    match dice.randrange(4):
-        case 0:
-            return Kill(dice.choice(OPERATIONS), count)
-        case 1:
-            return NoSpace(dice.choice(("write", "fsync", "replace")), count)
-        case 2:
-            return Signal(signal.SIGKILL, dice.uniform(0.0, seconds), "kill at a random time")
-        case _:
-            return Signal(signal.SIGTERM, dice.uniform(0.0, seconds), "SIGTERM")
+# Parts of a run that are processes of their own: what their command lines hold.
+WORKER = ("actfirst.environments.pool.worker", "lost environment worker")
+ON_RAY = (
+    ("ray::RankActor", "lost learner rank"),
+    ("ray::EngineActor", "lost engine or teacher"),
+    ("ray::EnvironmentActor", "lost environment actor"),
+)
+
+
+def parts_of(config: Config) -> tuple[tuple[str, str], ...]:
+    """The processes that runs of a recipe start."""
+    if config.runtime.kind == "ray":
+        return ON_RAY if config.runtime.environment_workers else ON_RAY[:-1]
+    return (WORKER,) if config.pool.kind == "processes" else ()
