@@ -89,21 +89,24 @@ class TestByHand:
         expected = [1.4374, 1.4374, 0.7303, -1.8026, -1.8026]
         assert values(METHODS["gigpo"].objective, WON_AND_LOST) == pytest.approx(expected, abs=1e-4)
 
-    def test_grpo_compares_trajectories_and_nothing_else(self) -> None:
-        """Rewards 10, 0, 0, 0 in four trajectories: mean 2.5, sample deviation 5, however long they are."""
+    def test_grpo_compares_episodes_over_all_their_turns_or_over_trajectories(self) -> None:
+        """Rewards 10, 0, 0, 0 in trajectories of 4, 1, 2 and 3 turns. Over turns: mean 4, sample deviation 5.164; over
+        trajectories: mean 2.5, sample deviation 5, however long they are."""
         four = [episode(0, "0123", True), *(episode(place, "0" * place, False) for place in (1, 2, 3))]
-        assert values(GRPO, four) == pytest.approx([1.5] * 4 + [-0.5] * 6, abs=1e-5)
+        assert values(GRPO, four) == pytest.approx([1.16190] * 4 + [-0.77460] * 6, abs=1e-5)
+        textbook = method_of("grpo", MethodsSection(grpo=GrpoSection(over="trajectories"))).objective
+        assert values(textbook, four) == pytest.approx([1.5] * 4 + [-0.5] * 6, abs=1e-5)
 
     def test_reinforce_subtracts_the_mean_of_its_group(self) -> None:
         found = values(METHODS["reinforce"].objective, WON_AND_LOST)
-        assert found == pytest.approx([5.0] * 3 + [-5.0] * 2)
+        assert found == pytest.approx([4.0] * 3 + [-6.0] * 2)
 
     def test_opd_plus_reward_adds_the_weighted_reward_to_distillation(self) -> None:
         constants = MethodsSection(opd_reward=OpdRewardSection(weight=0.5, normalisation="mean_norm"))
         objective = method_of("opd-reward", constants).objective
         found = objective.advantages(responses(WON_AND_LOST, (-0.5, -9.0, -3.0)), WON_AND_LOST)
-        # Distillation: -0.5 + 1 and -3 + 2; the reward adds 0.5 x (10 - 5) or 0.5 x (0 - 5); inserted tokens none.
-        assert found == [pytest.approx((3.0, 0.0, 1.5))] * 3 + [pytest.approx((-2.0, 0.0, -3.5))] * 2
+        # Distillation: -0.5 + 1 and -3 + 2; the reward adds 0.5 x (10 - 6) or 0.5 x (0 - 6); inserted tokens none.
+        assert found == [pytest.approx((2.5, 0.0, 1.0))] * 3 + [pytest.approx((-2.5, 0.0, -4.0))] * 2
 
     def test_groups_are_apart(self) -> None:
         others = [episode(2, "0", True, task="u"), episode(3, "0", True, task="u")]
@@ -131,7 +134,7 @@ class TestByHand:
         constants = GrpoSection(invalid=rule, normalisation="mean_norm")  # type: ignore[arg-type]
         objective = method_of("grpo", MethodsSection(grpo=constants)).objective
         pair = [replace(episode(0, "0", True), turns=(odd,)), episode(1, "0", False)]
-        assert values(objective, pair)[0] == pytest.approx(4.9 if penalised else 5.0)
+        assert values(objective, pair)[0] == pytest.approx(4.95 if penalised else 5.0)
 
 
 class TestLeavingAGroup:

@@ -52,7 +52,9 @@ class GroupRewardSection(Section):
         "mean_std_norm", description="of advantages: less the mean, divided by the deviation or not"
     )
     over: Literal["steps", "trajectories"] = Field(
-        "trajectories", description="what mean and deviation of episode rewards run over"
+        "steps",
+        description="what mean and deviation of episode rewards run over: all turns of the group, so that advantages "
+        "have mean 0, or its trajectories, so that long failures push everything down",
     )
     similarity: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
         0.0, description="observations at least this much alike count as equal; 0: only equal ones"
@@ -78,7 +80,6 @@ class GigpoSection(GrpoSection):
     """GiGPO, as its authors run it."""
 
     step_weight: Share = 1.0
-    over: Literal["steps", "trajectories"] = "steps"
 
 
 class OpdRewardSection(GroupRewardSection):
