@@ -2,9 +2,9 @@
 
     make lock        after a change of pyproject.toml, in an environment in which the tests pass
 
-Versions are those of this environment; hashes are those of every file of a version on PyPI, so that a lock holds for
-other machines and Pythons too. torch is left out, with what only torch needs: its build differs by machine (TORCH=cpu
-comes from an index of its own), and pyproject.toml pins its version.
+Versions are those of this environment; hashes are those of every file of a version that pip's index has, so that a lock
+holds for other machines and Pythons too. torch is left out, with what only torch needs: its build differs by machine
+(TORCH=cpu comes from an index of its own), and pyproject.toml pins its version.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
-
-ROOT = Path(__file__).resolve().parents[1]
 from pip._internal.models.index import PyPI
 
-INDEX = PyPI.simple_url
+ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = {"actfirst", "torch"}
 _LINK = re.compile(r'href="[^"]*#sha256=([0-9a-f]{64})"[^>]*>([^<]+)</a>')
 
@@ -55,7 +53,7 @@ def closure(extras: set[str]) -> dict[str, str]:
 
 def hashes(name: str, version: str) -> list[str]:
     """Those of all files of a version."""
-    with urllib.request.urlopen(f"{INDEX}/{name}/", timeout=60) as answer:
+    with urllib.request.urlopen(f"{PyPI.simple_url}/{name}/", timeout=60) as answer:
         page = answer.read().decode()
     return sorted({digest for digest, file in _LINK.findall(page) if _version(file) == version})
 
@@ -76,7 +74,7 @@ def main() -> None:
         for name, version in closure(extras).items():
             digests = known.setdefault(name, hashes(name, version))
             if not digests:
-                raise SystemExit(f"error: {INDEX} has no file of {name} {version}")
+                raise SystemExit(f"error: {PyPI.simple_url} has no file of {name} {version}")
             lines.append(" \\\n    ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in digests)]))
         (ROOT / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
         sys.stdout.write(f"{file}: {len(lines) - 1} packages\n")
