@@ -34,7 +34,7 @@ from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.work import Failed, Finished, Generating, Refused, Scoring, Work
 from actfirst.errors import EngineDied, EngineError
 from actfirst.models.shapes import read_shape
-from actfirst.records import Completion, StopReason
+from actfirst.records import Completion, Scores, StopReason
 from tests.engines.contract import until
 from tests.support.tiny_models import make_tiny_checkpoint
 
@@ -150,7 +150,7 @@ async def test_a_request_gets_what_the_core_made_of_it(bench: MakeBench) -> None
     it = bench(4)
     done: Completion = await it.generate(3).future
     assert done == Completion((0, 0, 0), (-0.5,) * 3, StopReason.LENGTH, version=0)
-    assert await it.ask(Scoring((1, 2, 3, 4), 2)).future == (-1.0, -1.0)
+    assert await it.ask(Scoring((1, 2, 3, 4), 2)).future == Scores((-1.0, -1.0))
     stats = it.loop.stats()
     assert (stats.requests, stats.generated_tokens, stats.scored_tokens) == (2, 3, 2)
     assert (stats.prefilled_tokens, stats.cached_tokens, stats.full_ended) == (1 + 4, 1, 1)

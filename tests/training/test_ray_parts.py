@@ -60,7 +60,7 @@ class FakeRank(FakeActor):
         self.version += 1
         return STATS
 
-    async def on_publish(self, dtype: str) -> Stored:
+    async def on_publish(self, dtype: str, averaged: bool) -> Stored:
         return Stored(self.version, [dtype] if self.rank == 0 else [])
 
     async def on_entries(self) -> tuple[()]:
@@ -68,7 +68,7 @@ class FakeRank(FakeActor):
 
     async def on_join(self, *_: object) -> None: ...
 
-    async def on_broadcast(self, dtype: str) -> None: ...
+    async def on_broadcast(self, dtype: str, averaged: bool) -> None: ...
 
 
 def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]]:
@@ -375,7 +375,7 @@ async def test_a_sender_that_never_answers_is_lost_with_its_learner(
     monkeypatch.setattr(learner_module, "TRANSFER_SECONDS", 0.1)
     learner, ranks = make_learner(1, "runtime.weight_sync=collective")
 
-    async def never(self: FakeRank, dtype: str) -> None:
+    async def never(self: FakeRank, dtype: str, averaged: bool) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(FakeRank, "on_broadcast", never)
