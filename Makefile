@@ -46,7 +46,7 @@ test-browser: $(DEV_INSTALLED) viewer ## test the viewer in Chromium and make it
 	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) npm run browser
 	rm -rf build/pictures && $(BIN)/actfirst train pocket run.updates=30 run.keep_alternatives=3 evaluation.tasks_per_split=8 --run build/pictures/actfirst
 	$(BIN)/actfirst train pocket run.updates=30 evaluation.tasks_per_split=8 rollout.method=vanilla --run build/pictures/vanilla
-	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs ../build/pictures/actfirst ../build/pictures/vanilla
+	cd viewer && PYTHON=$(abspath $(BIN))/python CHROMIUM=$(CHROMIUM) node browser/pictures.mjs $(abspath build/pictures/actfirst build/pictures/vanilla)
 
 # `npm ci` would refuse a lock file that lacks packages of other systems, which not every registry has.
 viewer/node_modules: viewer/package-lock.json
