@@ -103,13 +103,13 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
 
 def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) -> Callable[..., Any]:
     """Makes actors of one kind from their arguments. Whoever makes one replaces it, so Ray itself does not."""
-    actor = ray.remote(kind).options(
+    remote = ray.remote(concurrency_groups={BESIDE: 1}) if serial else ray.remote
+    actor = remote(kind).options(
         num_cpus=demand.cpus,
         num_gpus=demand.gpus,
         max_restarts=0,
         max_task_retries=0,
         max_concurrency=1 if serial else _AT_ONCE,
-        concurrency_groups={BESIDE: 1} if serial else {},
         scheduling_strategy="SPREAD",
         runtime_env={"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
     )
