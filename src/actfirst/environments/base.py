@@ -142,6 +142,11 @@ def _alone(section: EnvironmentSection) -> Hosting:
     return Hosting(processes=True, per_worker=1)
 
 
+def inline(section: EnvironmentSection) -> Hosting:
+    """In this process: for environments that are quick and do not crash."""
+    return INLINE
+
+
 def _needs_nothing(section: EnvironmentSection) -> None:
     """Everything that it needs is installed with it."""
 

@@ -6,11 +6,11 @@ section says the first, and rules compare texts.
 
 from __future__ import annotations
 
-from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.base import EnvironmentKind, World, inline
+from actfirst.environments.general.extra import require_extra
 from actfirst.environments.general.prompts import PROMPTS
 from actfirst.environments.general.rules import GeneralRules
 from actfirst.environments.gymnasium.section import GymnasiumSection
-from actfirst.errors import EnvironmentFailure
 
 
 def _open(section: GymnasiumSection) -> World:
@@ -21,14 +21,7 @@ def _open(section: GymnasiumSection) -> World:
 
 
 def _require(section: GymnasiumSection) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("gymnasium") is None:
-        raise EnvironmentFailure("gymnasium is not installed: pip install 'actfirst[gymnasium]'")
-
-
-def _hosting(section: GymnasiumSection) -> Hosting:
-    return INLINE
+    require_extra("gymnasium")
 
 
 KIND = EnvironmentKind(
@@ -37,6 +30,6 @@ KIND = EnvironmentKind(
     open=_open,
     rules=GeneralRules(),
     prompts=PROMPTS,
-    hosting=_hosting,
+    hosting=inline,
     require=_require,
 )

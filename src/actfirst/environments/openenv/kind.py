@@ -6,11 +6,11 @@ prompts say "any text", and rules compare texts and ends.
 
 from __future__ import annotations
 
-from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.base import EnvironmentKind, World, inline
+from actfirst.environments.general.extra import require_extra
 from actfirst.environments.general.prompts import PROMPTS
 from actfirst.environments.general.rules import GeneralRules
 from actfirst.environments.openenv.section import OpenEnvSection
-from actfirst.errors import EnvironmentFailure
 
 
 def _open(section: OpenEnvSection) -> World:
@@ -21,14 +21,7 @@ def _open(section: OpenEnvSection) -> World:
 
 
 def _require(section: OpenEnvSection) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("openenv") is None:
-        raise EnvironmentFailure("openenv is not installed: pip install 'actfirst[openenv]'")
-
-
-def _hosting(section: OpenEnvSection) -> Hosting:
-    return INLINE
+    require_extra("openenv")
 
 
 KIND = EnvironmentKind(
@@ -38,6 +31,6 @@ KIND = EnvironmentKind(
     rules=GeneralRules(),
     prompts=PROMPTS,
     executes_unlisted=True,
-    hosting=_hosting,
+    hosting=inline,
     require=_require,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actfirst.environments.alfworld.kind import PROMPTS
 from actfirst.environments.alfworld.rules import AlfworldRules
 from actfirst.environments.alfworld.sources import sources
-from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.base import EnvironmentKind, World, inline
 from actfirst.environments.pocket.section import PocketSection
 
 
@@ -23,17 +23,13 @@ def _open(section: PocketSection) -> World:
     )
 
 
-def _hosting(section: PocketSection) -> Hosting:
-    return INLINE
-
-
 KIND = EnvironmentKind(
     name="pocket",
     section=PocketSection,
     open=_open,
     rules=AlfworldRules(),
     prompts=PROMPTS,
-    hosting=_hosting,
+    hosting=inline,
     sources=sources(experienced=False),
     sample="pocket",
 )

@@ -6,11 +6,11 @@ A reply is any text, and the environment says what it does. Nothing tells admiss
 
 from __future__ import annotations
 
-from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, World
+from actfirst.environments.base import EnvironmentKind, World, inline
+from actfirst.environments.general.extra import require_extra
 from actfirst.environments.general.prompts import PROMPTS
 from actfirst.environments.general.rules import GeneralRules
 from actfirst.environments.verifiers.section import VerifiersSection
-from actfirst.errors import EnvironmentFailure
 
 
 def _open(section: VerifiersSection) -> World:
@@ -21,14 +21,7 @@ def _open(section: VerifiersSection) -> World:
 
 
 def _require(section: VerifiersSection) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("verifiers") is None:
-        raise EnvironmentFailure("verifiers is not installed: pip install 'actfirst[verifiers]'")
-
-
-def _hosting(section: VerifiersSection) -> Hosting:
-    return INLINE
+    require_extra("verifiers")
 
 
 KIND = EnvironmentKind(
@@ -38,6 +31,6 @@ KIND = EnvironmentKind(
     rules=GeneralRules(),
     prompts=PROMPTS,
     executes_unlisted=True,
-    hosting=_hosting,
+    hosting=inline,
     require=_require,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actfirst.lab.compare import MethodRuns, speedup
-from actfirst.lab.paired import Difference, difference
+from actfirst.lab.paired import difference
 from actfirst.lab.report.cells import NOTHING, Cell, Number, Table, Words
 from actfirst.lab.report.sources import OURS, VANILLA, Setting, Sources
 from actfirst.runs.evaluations import Evaluation
@@ -49,7 +49,7 @@ def _setting(setting: Setting) -> dict[str, object]:
             for group in setting.groups
         ],
         "differences": [
-            {"first": first.label, "second": second.label, **_difference(found)}
+            {"first": first.label, "second": second.label, **found.to_json(), "shown": found.is_shown}
             for first, second in _pairs(setting)
             if (found := difference(first.runs, second.runs)) is not None
         ],
@@ -61,10 +61,6 @@ def _pairs(setting: Setting) -> list[tuple[MethodRuns, MethodRuns]]:
     pairs = [(one, vanilla) for one in setting.groups if vanilla is not None and one is not vanilla]
     pairs += [(ours, one) for one in setting.groups if ours is not None and one not in (ours, vanilla)]
     return pairs
-
-
-def _difference(found: Difference) -> dict[str, object]:
-    return {**found.to_json(), "shown": found.is_shown}
 
 
 def _run(run: Run, setting: Setting) -> dict[str, object]:
