@@ -104,6 +104,16 @@ def test_every_epoch_shows_every_example_once_in_an_order_of_its_own() -> None:
     assert [e.prompt_ids[1] for e in batch_at(0, data, 4, seed=4)] != shown[:4]
 
 
+def test_together_means_that_the_turns_of_a_trajectory_follow_each_other() -> None:
+    data = [Example((1, number), (2,), name=f"walk {number // 3}") for number in range(12)]
+    shown = [e.prompt_ids[1] for step in range(6) for e in batch_at(step, data, 4, seed=3, together=True)]
+    first, second = shown[:12], shown[12:]
+    assert Counter(first) == Counter(second) == Counter(range(12))
+    assert first != second
+    walks = [shown[place : place + 3] for place in range(0, 24, 3)]
+    assert all(walk == [walk[0], walk[0] + 1, walk[0] + 2] and walk[0] % 3 == 0 for walk in walks)
+
+
 def test_a_run_that_is_stopped_and_continued_ends_bit_for_bit_as_one_that_is_not(
     qwen3: Path, tmp_path: Path
 ) -> None:

@@ -53,6 +53,11 @@ class SftSection(Section):
     data: tuple[SftDataSection, ...] = Field((), description="where demonstrations come from")
     steps: Positive = Field(250, description="optimiser steps in all")
     batch_size: Positive = Field(64, description="examples per step")
+    together: bool = Field(
+        False,
+        description="turns of a trajectory come one after another, so that what their prompts share is computed once; "
+        "a batch then has fewer trajectories, so make it larger",
+    )
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(1e-5, description="the highest, after warmup")
     warmup: NonNegative = Field(10, description="steps in which the learning rate rises")
     schedule: Literal["cosine", "constant"] = Field("cosine", description="of the learning rate after warmup")

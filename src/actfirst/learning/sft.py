@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from actfirst.records import TurnSample
 
@@ -62,15 +63,25 @@ def rate_at(step: int, plan: Schedule) -> float:
     return plan.learning_rate * (plan.final_rate + (1.0 - plan.final_rate) * fall)
 
 
-def batch_at(step: int, examples: Sequence[Example], batch_size: int, seed: int) -> list[Example]:
-    """The examples of one update."""
+def batch_at(
+    step: int, examples: Sequence[Example], batch_size: int, seed: int, *, together: bool = False
+) -> list[Example]:
+    """The examples of one update. `together`: neighbours of one name stay neighbours, in their order."""
     first, count = step * batch_size, len(examples)
     chosen: list[Example] = []
     for epoch in range(first // count, (first + batch_size - 1) // count + 1):
-        order = np.random.default_rng((seed, epoch)).permutation(count)
+        order = _permuted(examples, np.random.default_rng((seed, epoch)), together)
         begin = first - epoch * count
         chosen += [examples[place] for place in order[max(0, begin) : max(0, begin + batch_size)]]
     return chosen
+
+
+def _permuted(examples: Sequence[Example], rng: np.random.Generator, together: bool) -> NDArray[np.int64]:
+    if not together:
+        return rng.permutation(len(examples))
+    changes = [place for place in range(1, len(examples)) if examples[place].name != examples[place - 1].name]
+    runs = np.split(np.arange(len(examples)), changes)
+    return np.concatenate([runs[place] for place in rng.permutation(len(runs))])
 
 
 def as_samples(examples: Sequence[Example], prompt_weight: float = 0.0) -> list[TurnSample]:

@@ -206,7 +206,9 @@ class _Run:
 
     async def _step(self) -> None:
         settings, step = self.config.sft, self.learner.version
-        batch = batch_at(step, self.examples.train, settings.batch_size, self.config.run.seed)
+        batch = batch_at(
+            step, self.examples.train, settings.batch_size, self.config.run.seed, together=settings.together
+        )
         rate = rate_at(step, settings)
         before = await self._held_out() if step == 0 else None  # before anything is learned
         with self.clock.stage("update"):
