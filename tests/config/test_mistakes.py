@@ -35,6 +35,7 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
         ("rolout.overlap=true", "rolout = {\"overlap\": true} (command line): there is no such key; "
                                 "did you mean rollout?"),
         ("environment.sed=4", "did you mean environment.seed?"),
+        ("environment.engine=native", '"alfworld" has it, this environment does not; keys here are environment.name'),
         ("rollout.qqqqqq=4", "keys here are rollout.tasks_per_batch, rollout.method"),
         ("learner.batch_size=many", 'batch_size = "many" (command line): must be a whole number above 0'),
         ("learner.batch_size=0", "must be a whole number above 0"),

@@ -78,14 +78,19 @@ def suggest(key: str, section: type[Section]) -> str:
     """The right spelling of an unknown key: the same name elsewhere, a neighbour, or what the section has."""
     prefix, _, name = key.rpartition(".")
     dotted = f"{prefix}." if prefix else ""
+    here = f"keys here are {', '.join(dotted + field for field in section.model_fields)}"
+    if owners := [kind for kind in available() if key == f"environment.{name}" and name in _fields_of(kind)]:
+        return f"{names(owners)} {'has' if len(owners) == 1 else 'have'} it, this environment does not; {here}"
     elsewhere = [known for known in known_keys() if known.rpartition(".")[2] == name]
     longer = [dotted + field for field in section.model_fields if _shortens(name, field)]
     neighbours = [dotted + close for close in difflib.get_close_matches(name, section.model_fields, n=1)]
     anywhere = [known for known in known_keys() if _shortens(name, known.rpartition(".")[2])]
     better = elsewhere or longer or neighbours or anywhere or difflib.get_close_matches(key, known_keys(), n=1)
-    if better:
-        return f"did you mean {' or '.join(better)}?"
-    return f"keys here are {', '.join(dotted + field for field in section.model_fields)}"
+    return f"did you mean {' or '.join(better)}?" if better else here
+
+
+def _fields_of(kind: str) -> Iterable[str]:
+    return find_kind(kind).section.model_fields
 
 
 def _shortens(name: str, field: str) -> bool:
