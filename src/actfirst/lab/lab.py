@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from actfirst.config.load import resolve
-from actfirst.errors import ActfirstError, RunFolderError
+from actfirst.errors import RunFolderError
 from actfirst.lab import quality_bench, stored
 from actfirst.lab.compare_runs import PlannedRun, Points, is_finished, make_runs, plan_runs, quality_updates
 from actfirst.lab.curves import evaluate_checkpoints
@@ -28,6 +28,7 @@ from actfirst.lab.quality_bench import FrozenCheckpoint, Workload
 from actfirst.lab.rollout import experiment
 from actfirst.lab.rollout.settings import SCALES, engine_of
 from actfirst.lab.rollout.simulated import PROMPT_TOKENS, LatencyModel
+from actfirst.lab.side_by_side import Part, Say, make_parts
 from actfirst.lab.spread import Told
 from actfirst.models.folder import resolve_model
 from actfirst.runs.files import write_atomically
@@ -37,13 +38,12 @@ from actfirst.training.playing import evaluate_model, evaluation_fields
 PROTOCOL_SEEDS = (42, 43, 44)
 FAILURES = "failures.txt"
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class LabPlan:
     """What is made. `quality_tasks` 0 plays every training task; `scale` names a size of the rollout experiment;
-    `curve_seeds` is how many evaluation seeds points on the way have (the last always has the protocol's three)."""
+    `curve_seeds` is how many evaluation seeds points on the way have (the last always has the protocol's three); `jobs`
+    how many runs are made at a time, each on processors of its own."""
 
     recipe: str
     methods: tuple[str, ...]
@@ -53,29 +53,29 @@ class LabPlan:
     quality_tasks: int = 100
     scale: str = "laptop"
     curve_seeds: int = 1
+    jobs: int = 1
 
 
 def run_lab(plan: LabPlan, say: Say) -> list[str]:
     """Make whatever is missing; returns what could not be made, one line each."""
     planned = plan_runs(plan.methods, plan.recipe, plan.overrides, plan.seeds, plan.out, Points.STORED)
-    parts: list[tuple[str, Callable[[], None]]] = [
-        ("zero-shot student", partial(_evaluate, plan, "student", say)),
-        *(
-            (run.name, partial(_run, plan, run, f"[{place}/{len(planned)} {run.name}]", say))
-            for place, run in enumerate(planned, start=1)
-        ),
-        ("teacher", partial(_evaluate, plan, "teacher", say)),
-        ("rollout quality", partial(_quality, plan, _vanilla(planned), say)),
-        ("rollout efficiency, simulated", partial(_simulated, plan, say)),
-        ("rollout efficiency", partial(_rollout, plan, say)),
+    runs = [
+        Part(run.name, partial(_run, plan, run, f"[{place}/{len(planned)} {run.name}]"))
+        for place, run in enumerate(planned, start=1)
     ]
-    failures: list[str] = []
-    for name, make in parts:
-        try:
-            make()
-        except ActfirstError as error:
-            failures.append(f"{name}: {error}")
-            say(f"FAILED {failures[-1]}")
+    failures = [
+        *make_parts([Part("zero-shot student", partial(_evaluate, plan, "student"))], 1, say),
+        *make_parts([*runs, Part("teacher", partial(_evaluate, plan, "teacher"))], plan.jobs, say),
+        *make_parts(
+            [
+                Part("rollout quality", partial(_quality, plan, _vanilla(planned))),
+                Part("rollout efficiency, simulated", partial(_simulated, plan)),
+                Part("rollout efficiency", partial(_rollout, plan)),
+            ],
+            1,
+            say,
+        ),
+    ]
     if failures:
         write_atomically(plan.out / FAILURES, "".join(f"{line}\n" for line in failures))
     else:

@@ -25,6 +25,10 @@ def lab(
     curve_seeds: Annotated[
         int, typer.Option(min=1, max=3, help="Evaluation seeds of checkpoints on the way; the last has three.")
     ] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(min=1, help="Runs at a time, each on a share of the processors."),
+    ] = 1,
     out: Out = None,
 ) -> None:
     """Run every method, evaluate stored checkpoints, measure rollouts, and write the report.
@@ -32,7 +36,7 @@ def lab(
     \b
     actfirst lab
     actfirst lab pocket --methods "vanilla actfirst actfirst:rollout.responses=all" --runs 5
-    actfirst lab pocket --updates 20 --out runs/short-lab
+    actfirst lab pocket --updates 20 --jobs 2 --out runs/short-lab
 
     Runs are interleaved by seed and go to runs/lab-RECIPE. Interrupt it at any time: the same command goes on where it
     was, repeats no finished run and resumes an interrupted one.
@@ -51,6 +55,7 @@ def lab(
         quality_tasks=quality_tasks,
         scale=scale,
         curve_seeds=curve_seeds,
+        jobs=jobs,
     )
     try:
         failures = run_lab(plan, print_note)
