@@ -98,6 +98,18 @@ def test_a_signal_stores_a_checkpoint_and_the_run_goes_on_from_there(
     assert fine_tune(config, tmp_path / "run", resume=True).updates == STEPS
 
 
+class Impatient(SftWatcher):
+    def reading(self, done: int, of: int, source: str) -> None:
+        assert done == 1, "reading went on"
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_ends_it_at_once_while_examples_are_read(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(tiny(tmp_path), tmp_path / "run", watcher=Impatient())
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_folder_of_a_run_says_what_was_done(tmp_path: Path) -> None:
     config = tiny(tmp_path, "evaluation.at_end=true")
     summary = fine_tune(config, tmp_path / "run")

@@ -83,14 +83,21 @@ def fine_tune(
 ) -> SftSummary:
     """Fine-tune `models.student` as the recipe says, to the end or from where a stopped run stands.
 
-    SIGTERM and Ctrl-C finish the step, store a checkpoint and raise RunStopped.
+    SIGTERM and Ctrl-C finish the step, store a checkpoint and raise RunStopped; while examples are read there is nothing
+    to store, and they end the process as they end any other.
     """
+    watcher = watcher or SftWatcher()
+    quiet_libraries()
+    check_sinks(config.tracking.sinks)
+    student = resolve_model(config.models.student, "models.student")
+    config = config.model_copy(update={"learner": _without_rewards(config.learner)})
+    examples = read_examples(config, open_encoder(student), watcher.reading)
 
     async def to_the_end() -> SftSummary:
         stop = Stop()
         stop.on_signals()
         try:
-            return await _fine_tune(config, folder, resume, watcher or SftWatcher(), stop)
+            return await _fine_tune(config, folder, resume, student, examples, watcher, stop)
         except asyncio.CancelledError:
             stop.check()
             raise
@@ -98,12 +105,15 @@ def fine_tune(
     return asyncio.run(to_the_end())
 
 
-async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWatcher, stop: Stop) -> SftSummary:
-    quiet_libraries()
-    check_sinks(config.tracking.sinks)
-    student = resolve_model(config.models.student, "models.student")
-    config = config.model_copy(update={"learner": _without_rewards(config.learner)})
-    examples = read_examples(config, open_encoder(student), watcher.reading)
+async def _fine_tune(
+    config: Config,
+    folder: Path,
+    resume: bool,
+    student: Path,
+    examples: Examples,
+    watcher: SftWatcher,
+    stop: Stop,
+) -> SftSummary:
     async with AsyncExitStack() as opened:
         begin = RunFolder.open if resume else RunFolder.create
         run_folder = opened.enter_context(begin(folder, dump_toml(config)))
