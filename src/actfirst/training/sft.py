@@ -83,8 +83,8 @@ def fine_tune(
 ) -> SftSummary:
     """Fine-tune `models.student` as the recipe says, to the end or from where a stopped run stands.
 
-    SIGTERM and Ctrl-C finish the step, store a checkpoint and raise RunStopped; while examples are read there is nothing
-    to store, and they end the process as they end any other.
+    SIGTERM and Ctrl-C finish the step, store a checkpoint and raise RunStopped; while examples are read there is
+    nothing to store, and they end the process as they end any other.
     """
     watcher = watcher or SftWatcher()
     quiet_libraries()
