@@ -65,7 +65,7 @@ class PoolSection(Section):
 
 
 class ModelsSection(Section):
-    """Checkpoint folders in Hugging Face format; `pocket:student` and `pocket:teacher` ship with actfirst."""
+    """Checkpoint folders in Hugging Face format; `pocket:student` and `alfworld-mini:student` ship with actfirst."""
 
     student: str = Field(description="the model that is trained")
     teacher: str = Field(

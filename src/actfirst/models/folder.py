@@ -16,12 +16,12 @@ from actfirst.runs.manifest import MANIFEST, evaluated_model, step_of, verify_mo
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
-_SHIPPED = "pocket"
+_SHIPPED = ("pocket", "alfworld-mini")
 _SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; those of `pocket:` (student, teacher) ship with the package,
+    """A Hugging Face checkpoint folder; `pocket:` and `alfworld-mini:` (student, teacher) ship with the package,
     `owner/name@revision` comes from the hub, and of a run, or a checkpoint of one, it is the model that was trained."""
     folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
     if is_adapter(folder):
@@ -41,11 +41,9 @@ def check_model(name: str, key: str) -> Path | None:
 def local_model(name: str, key: str) -> Path:
     """As `resolve_model`, of this machine alone. The model of a run's checkpoint is compared with its manifest."""
     name = trained_model(name, key)
-    family, _, model = name.partition(":")
-    if family == _SHIPPED and model:
-        path = Path(str(files("actfirst.models") / family / model))
-    else:
-        path = Path(name).expanduser()
+    path = Path(name).expanduser()
+    if is_shipped(name):
+        path = Path(str(files("actfirst.models").joinpath(*name.split(":", 1))))
     if not os.path.isfile(path / "config.json"):  # pathlib raises where a name is too long to be one
         raise ConfigError(
             f"{key} = {name!r}: no checkpoint there ({path} has no config.json); name a folder with a "
@@ -53,6 +51,12 @@ def local_model(name: str, key: str) -> Path:
             "hub, or pocket:student"
         )
     return verify_model(path)
+
+
+def is_shipped(name: str) -> bool:
+    """Whether a name is that of a model in the package: pocket:student."""
+    family, _, model = name.partition(":")
+    return family in _SHIPPED and bool(model)
 
 
 def trained_model(name: str, key: str) -> str:

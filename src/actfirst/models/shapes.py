@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from actfirst.errors import CheckpointError, ConfigError
-from actfirst.models.folder import local_model, read_config
+from actfirst.models.folder import is_shipped, local_model, read_config
 from actfirst.models.hub import cached, is_hub_id
 
 HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
@@ -212,6 +212,6 @@ def shape_of(model: str) -> tuple[str, ModelShape] | None:
 
 
 def _short(model: str, folder: Path) -> str:
-    if model.startswith("pocket:"):
+    if is_shipped(model):
         return model
     return model.partition("@")[0].rpartition("/")[2] if is_hub_id(model) else folder.name
