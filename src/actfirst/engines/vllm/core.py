@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
 
 PINNED = "0.32"
+BACKEND = "actfirst"
+"""Our weight transfer in vLLM's registry."""
 INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md says how on a CPU"
 _CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
 _SHARED_MEMORY = Path("/dev/shm")
@@ -232,22 +234,18 @@ def _import() -> None:
         raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
 
 
-def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
-    _import()
+def engine_args(folder: Path, settings: Settings, own_process: bool) -> Any:
+    """What vLLM is asked for."""
     from vllm import EngineArgs
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
-    from vllm.v1.executor import Executor
-
-    from actfirst.engines.vllm.worker import BACKEND
 
     options, cpu = settings.vllm, bool(current_platform.is_cpu())
     cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
     # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
     # on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the longest.
     longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if cpu else 0
-    args = EngineArgs(
+    return EngineArgs(
         model=str(folder),
         dtype=settings.dtype,
         max_model_len=options.max_model_len or None,
@@ -268,8 +266,17 @@ def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> 
         use_tqdm_on_load=False,
         disable_log_stats=True,
     )
+
+
+def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
+    _import()
+    from vllm.v1.engine.llm_engine import LLMEngine
+    from vllm.v1.executor import Executor
+
+    import actfirst.engines.vllm.worker  # noqa: F401 (makes the backend known)
+
     try:
-        config = args.create_engine_config()
+        config = engine_args(folder, settings, own_process).create_engine_config()
         with errors.started() if own_process else nullcontext():
             return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had

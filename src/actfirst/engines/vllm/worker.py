@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
 
+from actfirst.engines.vllm.core import BACKEND
+
 if TYPE_CHECKING:
     import torch
-
-BACKEND = "actfirst"
 
 
 @dataclass(frozen=True, slots=True)
