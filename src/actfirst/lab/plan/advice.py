@@ -14,6 +14,7 @@ from actfirst.lab.speed.budget import A100
 
 _MORE = 0.125
 """A part grows by this share of itself, and by one at least."""
+_TASKS = 384  # in all, of the updates that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,16 @@ def advise(
     gpus: float | None = None,
     *,
     grow: bool = False,
-    updates: int = 8,
+    updates: int | None = None,
 ) -> Advice:
-    """`gpus` None: the recipe as it is. `grow`: tasks and samples of an update grow with the GPUs."""
+    """`gpus` None: the recipe as it is. `grow`: tasks and samples of an update grow with the GPUs. `updates`: that are
+    counted; None: fewer where each has more to do."""
     plan = Plan.of(config)
     there = _gpus(config, plan)
     if gpus is not None:
         plan = shared_out(config, plan, gpus)
         plan = plan.grown(gpus / there) if grow else plan
+    updates = updates or max(3, min(24, _TASKS // plan.tasks))
 
     def seconds(other: Plan, others: Costs = costs) -> float:
         return simulate(other, others, episodes, updates).seconds
