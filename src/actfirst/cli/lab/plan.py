@@ -35,7 +35,10 @@ def plan(
     ] = None,
     environment_ms: Annotated[float, typer.Option(min=0.0, help="Milliseconds of a step.")] = 0.0,
     through_host: Annotated[
-        bool, typer.Option("--through-host", help="Weights go through host memory, not into vLLM's workers.")
+        bool,
+        typer.Option(
+            "--through-host", help="Weights go through a file in main memory, not into vLLM's workers."
+        ),
     ] = False,
     json_file: ResultFile = None,
 ) -> None:

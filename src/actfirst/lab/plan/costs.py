@@ -26,6 +26,7 @@ from actfirst.runs.run import Run
 CALL_SECONDS = 0.0012
 """Of the driver for each call of an actor; `actfirst bench driver` measures it."""
 _LINK = 20e9  # bytes a second at which weights reach engines: assumed
+_RELOAD = 0.1  # seconds of vLLM's reload beside the copy: assumed
 _HOST = 0.65e9  # bytes a second of the way through host memory: from 10 to 15 s at 4B
 _ANCHOR = NAMED["Qwen3-1.7B"]
 
@@ -48,19 +49,21 @@ class Costs:
 
 
 def stated(config: Config, *, direct: bool = True) -> Costs:
-    """On A100s. `direct`: weights go into vLLM's workers, which stand still meanwhile; else through host memory."""
+    """On A100s. `direct`: vLLM's workers receive weights beside their steps, and copy them; else a file in main memory
+    takes them there, while engines stand still."""
     from actfirst.lab.speed.budget import A100, budget
 
     student, teacher = _shape(config.models.student), _shape(config.models.teacher)
     size, ranks, settings = 2 * student.parameters, config.runtime.learners, config.learner
+    copied = _RELOAD + 2 * size / (A100.bandwidth * A100.bandwidth_share)
     counted = budget(student, "fused", recomputed=settings.activation_checkpointing)
     stepped = 28 * student.parameters / ranks / (A100.bandwidth * A100.bandwidth_share)
     return Costs(
-        engine=_kind(config.engine, latency_of(student), install=size / (_LINK if direct else _HOST)),
+        engine=_kind(config.engine, latency_of(student), install=copied if direct else size / _HOST),
         teacher=_kind(config.teacher, latency_of(teacher)),
         token=counted.seconds(A100),
         update=stepped,
-        transfer=0.0 if direct else size / _LINK,
+        transfer=size / _LINK,
         environment_calls=config.runtime.environment_workers > 0,
         checkpoint=16 * student.parameters / ranks / _LINK,  # copied to main memory; written beside the loop
     )
