@@ -95,7 +95,7 @@ class WeightGroup:
                 sizes = [prod(entry.shape) for entry in pack]
                 flat = torch.empty(sum(sizes), dtype=DTYPES[dtype], device=self._device)
                 self._group.broadcast(flat, 0).wait()
-                parts = zip(pack, flat.split(sizes), strict=True)
+                parts = zip(pack, torch.split(flat, sizes), strict=True)
                 received.update((entry.name, part.view(entry.shape)) for entry, part in parts)
             self._synchronize()
 

@@ -253,22 +253,24 @@ def _import() -> None:
 
 def engine_args(folder: Path, settings: Settings, own_process: bool) -> Any:
     """What vLLM is asked for."""
-    from vllm import EngineArgs
+    from vllm import EngineArgs, envs
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
 
     options, cpu = settings.vllm, bool(current_platform.is_cpu())
     cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
-    # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
-    # on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the longest.
-    longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if cpu else 0
+    # After a part of a prompt vLLM's older model runner winds the generator of a request with a seed back, which only
+    # those of GPUs can: on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the
+    # longest.
+    whole = cpu and not envs.VLLM_USE_V2_MODEL_RUNNER
+    longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if whole else 0
     return EngineArgs(
         model=str(folder),
         dtype=settings.dtype,
         max_model_len=options.max_model_len or None,
         max_num_seqs=settings.max_concurrency,
         max_num_batched_tokens=max(settings.max_prefill_tokens, settings.max_concurrency, longest),
-        enable_chunked_prefill=not cpu,
+        enable_chunked_prefill=not whole,
         enable_prefix_caching=settings.prefix_caching,
         enforce_eager=options.enforce_eager,
         gpu_memory_utilization=options.gpu_memory_utilization,

@@ -2,13 +2,12 @@
 
 What is there before (weights) and what is made on the way (copies, activations, logits, gradients) is counted from the
 moment it is made to the moment that nobody holds it any more. Allocators round, and kernels have buffers of their own:
-neither is counted. As in `budget.py`, models of two and of three layers tell what any number of them holds.
+neither is counted.
 """
 
 from __future__ import annotations
 
 import weakref
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -21,13 +20,8 @@ from actfirst.lab.speed.budget import Work, unreal_pass
 from actfirst.models.shapes import ModelShape
 
 
-def peak(shape: ModelShape, settings: LearnerSection, work: Work) -> float:
+def peak(shape: ModelShape, settings: LearnerSection, work: Work) -> int:
     """Bytes of one process, weights and gradients included, the optimiser not."""
-    two, three = (_counted(replace(shape, layers=layers), settings, work) for layers in (2, 3))
-    return two + (three - two) * (shape.layers - 2)
-
-
-def _counted(shape: ModelShape, settings: LearnerSection, work: Work) -> int:
     held = Held()
     unreal_pass(shape, settings, work, held)
     return held.most
