@@ -1,5 +1,8 @@
-"""The newer model runner of vLLM, which runs on GPUs by default, passes the engine's tests too. On a CPU its kernels are
-interpreted, which takes minutes, so one architecture stands for all. (On a CPU vLLM never schedules asynchronously.)"""
+"""The newer model runner of vLLM, which runs on GPUs by default, passes the engine's tests too.
+
+On a CPU its kernels are interpreted, which takes minutes, so one architecture stands for all. There vLLM never
+schedules asynchronously.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,8 @@ pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=Import
 pytest.importorskip("triton")
 
 ROOT = Path(__file__).parents[2]
-CHOSEN = (
-    "(TestContract and qwen3) or prefixes_are_cached or full_length or exceed_a_step or (themselves and same)"
-)
+# Without top-p and top-k: Triton 3's interpreter fails in vLLM's kernel for those ("'int' object has no attribute 'to'").
+CHOSEN = "qwen3-1.0-1.0-0] or (scor and qwen3) or prefixes_are_cached or full_length or (themselves and same)"
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ def plan(
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Mean turns of an episode.")] = 15,
     prompt: Annotated[int, typer.Option(min=1, help="Tokens of the first prompt.")] = 900,
-    full: Annotated[int, typer.Option(min=1, help="Mean tokens of a full response.")] = 320,
+    response: Annotated[int, typer.Option(min=1, help="Mean tokens of a full response.")] = 320,
     call_ms: Annotated[
         float | None, typer.Option(min=0.0, help="Milliseconds of the driver for each call.")
     ] = None,
@@ -65,8 +65,8 @@ def plan(
         costs, episodes = measured(config, run), episodes_of(list(run.episodes()))
     else:
         costs = stated(config, direct=not through_host)
-        limit = config.environment.turn_limit
-        episodes = Shape(turns, prompt, full=full).episodes(256, limit, config.run.seed)
+        limit = int(config.environment.model_dump().get("turn_limit", 30))
+        episodes = Shape(turns, prompt, full=response).episodes(256, limit, config.run.seed)
     call = costs.call if call_ms is None else call_ms / 1e3
     costs = replace(costs, call=call, environment=environment_ms / 1e3)
     found = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,10 +93,11 @@ class Extension:
     def begin(self, method: str, *arguments: Any) -> None:
         """Begin to join a group or to receive weights, in a thread: steps go on meanwhile."""
         work = self._work = Future[None]()
+        works: dict[str, Callable[..., None]] = {"join": self._join, "receive": self._receive}
 
         def run() -> None:
             try:
-                {"join": self._join, "receive": self._receive}[method](*arguments)
+                works[method](*arguments)
             except Exception as error:
                 work.set_exception(error)
             else:
