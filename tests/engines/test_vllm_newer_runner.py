@@ -16,7 +16,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=Import
 pytest.importorskip("triton")
 
 ROOT = Path(__file__).parents[2]
-# Without top-p and top-k: Triton 3's interpreter fails in vLLM's kernel for those ("'int' object has no attribute 'to'").
+# Without top-p and top-k: Triton's interpreter fails in vLLM's kernel ("'int' object has no attribute 'to'").
 CHOSEN = "qwen3-1.0-1.0-0] or (scor and qwen3) or prefixes_are_cached or full_length or (themselves and same)"
 
 
