@@ -23,6 +23,7 @@ from actfirst.config.sections import VllmSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.engines.vllm import VllmEngine
+from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address
 from actfirst.errors import CheckpointError, EngineDied, EngineError
 from actfirst.runs.run_folder import read_metrics
 from actfirst.training.open import train
@@ -205,6 +206,34 @@ async def test_weights_also_change_in_a_process_of_its_own_and_in_a_compiled_mod
 
 
 @pytest.mark.parametrize("process", ["same", "own"])
+async def test_workers_take_weights_from_a_broadcast_themselves_while_requests_go_on(
+    make_engine: MakeEngine, qwen: Path, process: str
+) -> None:
+    engine, judge, prompt = await make_engine(qwen, process=process), Judge(qwen), prompts(1, seed=33)[0]
+    address = free_address("127.0.0.1")
+    joining = asyncio.to_thread(WeightGroup, address, 0, 2, "cpu")
+    group, _ = await asyncio.gather(joining, engine.join(address, 1, 2))
+    for version in (1, 2):
+        weights = judge.perturb(seed=version)
+        steps = engine.stats().steps
+        under_way = asyncio.create_task(engine.generate(prompt, Sampling(300, seed=9, ignore_eos=True)))
+        await until(lambda steps=steps: engine.stats().steps > steps + 5)
+        sending = asyncio.to_thread(group.send, weights.items(), "float32")
+        await asyncio.gather(sending, engine.receive(entries(weights.items()), "float32", version))
+        await engine.load_received(version)
+        assert (await under_way).version == version - 1  # it ended before the swap, on the old weights
+        done = await engine.generate(prompt, Sampling(max_tokens=12, seed=version))
+        assert done.version == version
+        assert close(done.logprobs, judge.logprobs(prompt, done.token_ids), TOLERANCE)
+
+
+async def test_a_broadcast_of_other_weights_is_refused(make_engine: MakeEngine, qwen: Path) -> None:
+    engine = await make_engine(qwen)
+    with pytest.raises(EngineError, match="are not those of the model"):
+        await engine.receive([Entry("model.norm.weight", (3,))], "float32", 1)
+
+
+@pytest.mark.parametrize("process", ["same", "own"])
 @pytest.mark.parametrize("caching", [False, True])
 async def test_in_flight_requests_go_on_with_the_new_weights(
     make_engine: MakeEngine, qwen: Path, process: str, caching: bool
@@ -277,6 +306,7 @@ from pathlib import Path
 import psutil
 from actfirst.config.sections import EngineSection, VllmSection
 from actfirst.engines.vllm import VllmEngine
+from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address
 
 own = VllmSection(process="own", enforce_eager=True, kv_cache_gib=0.1)
 engine = VllmEngine(Path(sys.argv[1]), EngineSection(dtype="float32", threads=1, vllm=own))

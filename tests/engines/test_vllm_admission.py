@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol, cast
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,7 +28,7 @@ from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepped import Limits
 from actfirst.engines.stepping import SteppingLoop
 from actfirst.engines.vllm.admission import Admission, Request
-from actfirst.engines.vllm.core import VllmCore, folder_for
+from actfirst.engines.vllm.core import VllmCore, folder_for, scored
 from actfirst.engines.vllm.engine import expected_tensors
 from actfirst.engines.vllm.stderr import Teed, root_cause
 from actfirst.engines.vllm.turns import Turns
@@ -287,13 +288,28 @@ def test_vllms_validation_error_is_a_refusal_and_leaves_nothing_behind(
         raise vllm_errors("logprob_token_ids are out of range")
 
     core = VllmCore.__new__(VllmCore)
-    core._priority, core._scoring = True, {}
+    core._priority, core._scoring, core._places = True, {}, False
     core._engine = SimpleNamespace(renderer=SimpleNamespace(render_cmpl=lambda _: [{}]), add_request=refuse)
-    monkeypatch.setattr("actfirst.engines.vllm.core._scoring", lambda work: None)
+    monkeypatch.setattr("actfirst.engines.vllm.core.scoring", lambda work, places: None)
     assert not issubclass(vllm_errors, ValueError)
     with pytest.raises(Refused, match="out of range"):
         core.start("7", Scoring((1, 2, 3), 1))
     assert core._scoring == {}
+
+
+def test_scores_of_given_places_and_of_the_whole_prompt_are_read_alike() -> None:
+    """Tokens 5, 6 and 7 after a prompt of two: vLLM generates the last, and its prompt holds the others."""
+    work = Scoring((1, 2, 5, 6, 7), 2)
+    last = SimpleNamespace(token_ids=[9, 7], logprobs=[-9.0, -0.7])
+    completion = [SimpleNamespace(logprobs=last)]
+    whole: Any = SimpleNamespace(
+        outputs=completion, prompt_logprobs=SimpleNamespace(logprobs=[-0.2, -0.5, -0.6])
+    )
+    places: Any = SimpleNamespace(outputs=completion, prompt_token_id_logprobs=np.array([[-0.5], [-0.6]]))
+    assert scored(work, whole, places=False) == (-0.5, -0.6, -0.7)
+    assert scored(work, places, places=True) == pytest.approx((-0.5, -0.6, -0.7))
+    alone: Any = SimpleNamespace(outputs=completion, prompt_token_id_logprobs=None)
+    assert scored(Scoring((1, 2, 7), 2), alone, places=True) == (-0.7,)
 
 
 FAILING = """

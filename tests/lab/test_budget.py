@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from actfirst.config.load import resolve
 from actfirst.lab.speed.budget import A100, Budget, Counted, Work, budget
+from actfirst.lab.speed.peak import Held, peak
 from actfirst.models.shapes import NAMED
+from actfirst.training.footprint import footprints
 
 WORK = Work()
 # Megabytes that each token moves; the figures of docs/scaling.md.
@@ -77,3 +80,33 @@ def test_the_larger_students_stay_within_theirs(name: str, megabytes: float) -> 
     one = budget(NAMED[name], "fused", recomputed=True)
     assert one.mfu() >= 0.40
     assert one.moved <= 1.02e6 * megabytes
+
+
+def test_bytes_are_held_from_the_moment_they_are_made_until_nobody_holds_them() -> None:
+    held = Held()
+    with held:
+        a = torch.ones(100)  # 400 bytes
+        b = a + 1
+        del a
+        c = b[:50] * 2  # a view holds nothing of its own
+        del b, c
+    assert (held.most, held.now) == (800, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B"])
+@pytest.mark.parametrize(("kernels", "again"), [("plain", True), ("fused", True), ("plain", False)])
+def test_the_estimate_of_a_dry_run_covers_what_a_pass_holds(name: str, kernels: str, again: bool) -> None:
+    """One process: weights, copies, activations, logits, gradients. More than twice of it would be no estimate."""
+    settings = (
+        f"models.student=Qwen/{name}",
+        "runtime.learners=1",
+        f"learner.token_budget={WORK.tokens}",
+        f"learner.activation_checkpointing={str(again).lower()}",
+        f"learner.kernels={kernels}",
+    )
+    config = resolve("paper/alfworld-0.6b", settings)
+    (learner,) = (one for one in footprints(config) if one.part == "learner rank")
+    estimate = learner.total - learner.bytes_of["optimizer"]
+    held = peak(NAMED[name], config.learner.model_copy(update={"device": "cpu"}), WORK)
+    assert 0.5 * estimate < held <= estimate

@@ -59,6 +59,29 @@ def test_an_engine_that_keeps_old_weights_is_found_out(tmp_path: Path, monkeypat
         measure(config, SIZES[:1], 2, tmp_path, lambda done, of, what: None)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_on_ray_vllms_own_process_takes_broadcasts_and_none_falls_back(tmp_path: Path) -> None:
+    """It is an error there if a broadcast went another way, or if the next token is not of the new weights."""
+    pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=ImportError)
+    pytest.importorskip("ray")
+    settings = (
+        "runtime.kind=ray",
+        "runtime.cpus=0.5",
+        "runtime.weight_sync=collective",
+        "runtime.object_store_mb=100",
+        "engine.kind=vllm",
+        "engine.preempt=false",
+        "engine.vllm.process=own",
+        "engine.vllm.enforce_eager=true",
+        "engine.vllm.kv_cache_gib=0.1",
+        "learner.threads=1",
+    )
+    (found,) = measure(resolve("pocket", settings), SIZES[1:], 2, tmp_path, lambda done, of, what: None)
+    assert (found.engine, found.runtime) == ("vllm", "ray")
+    assert found.logprob_error < 1e-3
+
+
 def test_swaps_are_timed_while_responses_are_under_way() -> None:
     config = resolve("pocket", ["rollout.generation.response_limit=96"])
     found = swaps.measure(config, 2, 2, lambda done, of, what: None)

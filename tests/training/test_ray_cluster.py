@@ -17,12 +17,14 @@ pytest.importorskip("ray")
 import ray
 from ray.cluster_utils import Cluster
 
+from actfirst.config.load import resolve
 from actfirst.methods import table
 from actfirst.runs.lines import SftLine
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_metrics
 from actfirst.training.open import OpenedRun, open_training
 from actfirst.training.open import train as train_locally
+from actfirst.training.ray.cluster import Demands, actors, cluster
 from actfirst.training.sft import SftWatcher, fine_tune
 from actfirst.training.watch import Watcher
 from tests.support.even_tokens import EVEN, GROUPS, NAME
@@ -105,6 +107,24 @@ def test_a_run_on_ray_is_the_run_of_one_process(two_nodes: Cluster, models: Path
     for ours, theirs in zip(on_ray, here, strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
         assert ours["reverse_kl"] == pytest.approx(theirs["reverse_kl"], rel=1e-3)
+
+
+class Where:
+    """An actor that says on which machine it is."""
+
+    def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+
+def test_ranks_of_a_learner_are_on_one_machine_and_engines_are_spread(two_nodes: Cluster) -> None:
+    counts = ("runtime.rollout_engines=2", "runtime.learners=3", "runtime.cpus=1")
+    config = resolve("pocket", ["runtime.kind=ray", *counts])
+    wanted = Demands.of(config)
+    with cluster(config.runtime, wanted):
+        engines = [actors(Where, wanted.engine, 1)() for _ in range(2)]
+        assert len(set(ray.get([engine.node.remote() for engine in engines]))) == 2
+        ranks = [actors(Where, wanted.learner, 1, serial=True, bundle=rank)() for rank in range(3)]
+        assert len(set(ray.get([rank.node.remote() for rank in ranks]))) == 1
 
 
 def test_gigpo_on_two_engines_and_two_ranks_is_the_run_of_one_process(

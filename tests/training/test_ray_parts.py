@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -14,6 +15,9 @@ pytest.importorskip("ray")
 
 from actfirst.config.load import resolve
 from actfirst.config.sections import EngineSection
+from actfirst.engines import weight_group
+from actfirst.engines.base import Engine
+from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address, packs
 from actfirst.errors import (
     ActfirstError,
     ConfigError,
@@ -23,15 +27,16 @@ from actfirst.errors import (
     UpdateError,
 )
 from actfirst.records import EngineStats, Observation, Task, UpdateStats
+from actfirst.training.ray import cluster as cluster_module
 from actfirst.training.ray import learner as learner_module
 from actfirst.training.ray import publish as publish_module
-from actfirst.training.ray.cluster import Demands, check_room
+from actfirst.training.ray.cluster import Demand, Demands, check_machines, check_room
 from actfirst.training.ray.engine_actor import EngineActor
 from actfirst.training.ray.environments import RayPool
 from actfirst.training.ray.learner import RayLearner
 from actfirst.training.ray.publish import Stored
-from actfirst.training.ray.transfer import WeightGroup, entries, free_address, parcels, unpacked
-from tests.training.fake_actors import FakeActor, FakeEngine, FakeRay, fake_ray, settled
+from actfirst.training.ray.transfer import parcels, unpacked
+from tests.training.fake_actors import FakeActor, FakeEngine, FakeRay, InProcess, fake_ray, settled
 
 __all__ = ["fake_ray"]
 
@@ -283,6 +288,18 @@ def test_weights_travel_in_the_precision_of_the_engine(dtype: str, size: int) ->
         assert str(tensor.dtype) == f"torch.{dtype}"
 
 
+def test_tensors_travel_in_packs_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides cut alike, so the receiver knows what a pack holds."""
+    monkeypatch.setattr(weight_group, "PACK_BYTES", 40)
+    weights = {name: torch.ones(size) for name, size in (("a", 4), ("b", 6), ("c", 1), ("d", 30), ("e", 2))}
+    cut = [[entry.name for entry in pack] for pack in packs(entries(weights.items()), "float32")]
+    assert cut == [["a", "b"], ["c"], ["d"], ["e"]]
+    sent = weight_group._packed(weights.items(), torch.device("cpu"), "float32")
+    assert [len(pack) for pack in sent] == [10, 1, 30, 2]
+    halves = [[entry.name for entry in pack] for pack in packs(entries(weights.items()), "bfloat16")]
+    assert halves == [["a", "b", "c"], ["d"], ["e"]]
+
+
 def test_a_broadcast_reaches_every_member() -> None:
     weights = {"a": torch.randn(3, 5), "b": torch.randn(7)}
     address, got = free_address("127.0.0.1"), {}
@@ -347,14 +364,18 @@ def test_a_receiver_that_fails_before_its_first_collective_does_not_hold_the_sen
 
 @pytest.mark.parametrize("works", [0, 1], ids=["hangs at once", "hangs late"])
 @pytest.mark.parametrize("polite", [True, False], ids=["can be aborted", "cannot"])
-def test_a_member_that_hangs_is_left_after_the_patience_of_the_group(works: int, polite: bool) -> None:
+def test_a_member_that_hangs_is_left_after_the_patience_of_the_group(
+    works: int, polite: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weight_group, "PACK_BYTES", 4)  # so that each tensor travels by itself
     fake = FakeGroup(works, polite=polite)
     with pytest.raises(EngineError, match="did nothing for"):
         group_of(fake, patience=0.1).receive(entries(WEIGHTS.items()), "float32")
     assert fake.aborted.is_set()
 
 
-def test_a_member_that_dies_is_told_as_the_group_tells_it() -> None:
+def test_a_member_that_dies_is_told_as_the_group_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight_group, "PACK_BYTES", 4)
     with pytest.raises(RuntimeError, match="connection reset"):
         group_of(FakeGroup(1, RuntimeError("connection reset")), 600).send(WEIGHTS.items(), "float32")
 
@@ -362,11 +383,53 @@ def test_a_member_that_dies_is_told_as_the_group_tells_it() -> None:
 async def test_an_engine_that_cannot_receive_tells_the_sender() -> None:
     told: list[str] = []
     actor = EngineActor(EngineSection(), Path("model"))
+    actor._engine = cast("Engine", object())
     actor._group = group = WeightGroup.__new__(WeightGroup)
     group.fail = told.append  # type: ignore[method-assign]
     with pytest.raises(AttributeError):  # it has no device yet
         await actor.receive(entries(WEIGHTS.items()), "float32", 1)
     assert len(told) == 1
+
+
+class Workers:
+    """An engine whose own workers take weights."""
+
+    def __init__(self) -> None:
+        self.did: list[tuple[object, ...]] = []
+
+    async def join(self, address: str, rank: int, size: int) -> None:
+        self.did.append(("join", address, rank, size))
+
+    async def receive(self, entries: Sequence[Entry], dtype: str, version: int) -> None:
+        self.did.append(("receive", len(entries), dtype, version))
+
+    async def load_received(self, version: int) -> None:
+        self.did.append(("load", version))
+
+    def stats(self) -> EngineStats:
+        return EngineStats(0, 0, 0, 0, 0, 0, 0.0, 0, 0)
+
+
+async def test_weights_go_into_the_workers_of_an_engine_that_has_some_and_not_into_its_actor() -> None:
+    actor, engine = EngineActor(EngineSection(), Path("model")), Workers()
+    actor._engine = cast("Engine", engine)
+    await actor.join("here:1", 3, 5, "cuda")
+    await actor.receive(entries(WEIGHTS.items()), "bfloat16", 7)
+    await actor.install(7, 1)
+    assert engine.did == [("join", "here:1", 3, 5), ("receive", len(WEIGHTS), "bfloat16", 7), ("load", 7)]
+    assert actor._group is None
+
+
+async def test_every_worker_of_an_engine_is_a_member_of_the_group(fake_ray: FakeRay) -> None:
+    """Two engines of two GPUs each: with the sender five members."""
+    settings = ("runtime.weight_sync=collective", "engine.kind=vllm", "engine.preempt=false")
+    learner, _ = make_learner(1, *settings, "engine.vllm.tensor_parallel=2", "runtime.engine_gpus=2")
+    actors = [InProcess(EngineActor(EngineSection(), Path("model"))) for _ in range(2)]
+    engines = [Workers(), Workers()]
+    for actor, engine in zip(actors, engines, strict=True):
+        actor.inner._engine = engine
+    await learner._regroup(actors)
+    assert [engine.did for engine in engines] == [[("join", "here:1", 1, 5)], [("join", "here:1", 3, 5)]]
 
 
 async def test_a_sender_that_never_answers_is_lost_with_its_learner(
@@ -399,3 +462,63 @@ def test_a_cluster_that_is_too_small_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"has 2 GPUs and the run needs 8 \(4 rollout engines, 2 teacher"):
         check_room(wanted, {"CPU": 64.0, "GPU": 2.0})
     check_room(wanted, {"CPU": 64.0, "GPU": 8.0})
+
+
+def test_an_actor_that_no_machine_can_hold_is_refused() -> None:
+    wanted = Demands.of(
+        resolve("paper/alfworld-4b", ["runtime.engine_gpus=8", "engine.vllm.tensor_parallel=8"])
+    )
+    four = {"CPU": 32.0, "GPU": 4.0}
+    with pytest.raises(ConfigError, match=r"a rollout engine needs 8 GPUs on one machine.* more than 4"):
+        check_machines(wanted, [four] * 16)
+    check_machines(wanted, [four, {"CPU": 32.0, "GPU": 8.0}])
+
+
+class FakePlaces:
+    """A placement group of Ray; `there` says whether the cluster finds its places."""
+
+    def __init__(self, bundles: list[dict[str, float]], there: bool) -> None:
+        self.bundles = bundles
+        self.there = there
+        self.removed = False
+
+    def wait(self, seconds: float) -> bool:
+        return self.there
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[FakePlaces]:
+    made: list[FakePlaces] = []
+
+    def make(bundles: list[dict[str, float]], strategy: str, name: str) -> FakePlaces:
+        assert strategy == "PACK"
+        made.append(FakePlaces(bundles, there=len(bundles) < 8))
+        return made[-1]
+
+    monkeypatch.setattr(cluster_module, "placement_group", make)
+    monkeypatch.setattr(cluster_module, "remove_placement_group", lambda group: setattr(group, "removed", True))
+    return made
+
+
+def test_places_for_the_ranks_of_a_learner_are_reserved_together_and_given_back(
+    groups: list[FakePlaces],
+) -> None:
+    with cluster_module._ranks_together(Demand("learner rank", 4, 0.5, 1.0)):
+        (group,) = groups
+        assert group.bundles == [{"CPU": 0.5, "GPU": 1.0}] * 4
+        assert not group.removed
+    assert group.removed
+
+
+def test_one_rank_needs_no_group(groups: list[FakePlaces]) -> None:
+    with cluster_module._ranks_together(Demand("learner rank", 1, 0.5, 1.0)):
+        assert groups == []
+
+
+def test_a_cluster_without_places_for_all_ranks_is_refused(groups: list[FakePlaces]) -> None:
+    with (
+        pytest.raises(ConfigError, match="no places for 8 learner ranks"),
+        cluster_module._ranks_together(Demand("learner rank", 8, 0.0, 1.0)),
+    ):
+        raise AssertionError
+    assert groups[0].removed

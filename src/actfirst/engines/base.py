@@ -28,6 +28,8 @@ from actfirst.records import Completion, EngineStats, Scores
 if TYPE_CHECKING:
     import torch
 
+    from actfirst.engines.weight_group import Entry
+
 
 class Priority(IntEnum):
     """Lower goes first: fast actions gate the environment, full responses do not."""
@@ -114,3 +116,21 @@ class Listing(Protocol):
     async def scores(
         self, prompt_ids: Sequence[int], token_ids: Sequence[int], alternatives: int
     ) -> Scores: ...
+
+
+@runtime_checkable
+class Receiving(Protocol):
+    """An engine whose own workers take weights from a broadcast (`weight_group.py`), so that this process never has
+    them. What is under way goes on with the old weights until `load_received`."""
+
+    async def join(self, address: str, rank: int, size: int) -> None:
+        """All workers become members of a group, with ranks from `rank` on."""
+        ...
+
+    async def receive(self, entries: Sequence[Entry], dtype: str, version: int) -> None:
+        """Take the weights of a version from the next broadcast of the group."""
+        ...
+
+    async def load_received(self, version: int) -> None:
+        """As `load_weights`, with what the workers have received."""
+        ...

@@ -12,7 +12,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -121,6 +121,14 @@ class _Load:
     future: asyncio.Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Something else to do with the stepper between two steps."""
+
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
 class _Close:
     """End the thread."""
 
@@ -143,7 +151,8 @@ class SteppingLoop(Generic[Request]):
         self._within = within or contextlib.nullcontext()
         self._accepted = 0
         self._loads: list[_Load] = []
-        self._inbox: queue.SimpleQueue[_Ask[Request] | _Cancel[Request] | _Load | _Close] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Ask[Request] | _Cancel[Request] | _Load | _Call | _Close]
+        self._inbox = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._failure: EngineError | None = None
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -157,6 +166,12 @@ class SteppingLoop(Generic[Request]):
         """Hand over weights; done when they are installed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._send(_Load(weights, version, future))
+        return future
+
+    def call(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Have something done in the thread between two steps; what it raises is raised to whoever awaits it."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._send(_Call(work, future))
         return future
 
     def cancel(self, request: Request) -> None:
@@ -190,7 +205,7 @@ class SteppingLoop(Generic[Request]):
             full_seconds=done.seconds[Priority.FULL],
         )
 
-    def _send(self, message: _Ask[Request] | _Load) -> None:
+    def _send(self, message: _Ask[Request] | _Load | _Call) -> None:
         with self._lock:
             if self._failure is not None:
                 raise self._failure.again()
@@ -223,6 +238,8 @@ class SteppingLoop(Generic[Request]):
                     return False
                 case _Load():
                     self._loads.append(message)
+                case _Call(work, future):
+                    _resolve([(future, _outcome(work))])
                 case _Ask(request):
                     self.stepper.add(request)
                 case _Cancel(request):
@@ -255,9 +272,16 @@ class SteppingLoop(Generic[Request]):
                 match self._inbox.get():
                     case _Ask(request):
                         futures.append(request.future)
-                    case _Load(future=future):
+                    case _Load(future=future) | _Call(future=future):
                         futures.append(future)
         _resolve([(future, failure.again()) for future in futures])
+
+
+def _outcome(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except EngineError as error:
+        return error
 
 
 def _checked(result: Result) -> Result:

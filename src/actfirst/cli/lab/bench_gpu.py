@@ -1,4 +1,4 @@
-"""`actfirst bench checkpoint | budget | learner`: where a run on GPUs loses time, as far as it shows without one."""
+"""`actfirst bench checkpoint | budget | learner | driver`: where a run on GPUs loses time, as far as it shows here."""
 
 from __future__ import annotations
 
@@ -120,3 +120,30 @@ def learner(
     write_result(
         json_file, {**header("bench-learner"), "model": model, "predicted": pace.predicted, **asdict(pace)}
     )
+
+
+def driver(
+    overrides: Overrides = None,
+    at_once: Annotated[str, typer.Option(help="Calls under way at once; several with commas.")] = "16,256",
+    prompt: Annotated[int, typer.Option(min=1, help="Tokens of a prompt.")] = 900,
+    calls: Annotated[int, typer.Option(min=1, help="Calls of a round.")] = 2048,
+    repeats: Repeats = 5,
+    json_file: ResultFile = None,
+) -> None:
+    """Measure what a request to an engine costs the driver of a run on Ray: processor time of its process.
+
+    \b
+    actfirst bench driver
+    actfirst bench driver runtime.rollout_engines=4 --at-once 64 --prompt 4000
+    """
+    from actfirst.cli.console import read_counts
+    from actfirst.config.load import resolve
+    from actfirst.lab.speed.driver import measure, rows, to_json
+    from actfirst.lab.stored import header
+
+    config = resolve("pocket", ["runtime.kind=ray", *(overrides or [])])
+    counts = read_counts(at_once, "--at-once")
+    with progress("rounds") as told:
+        found = measure(config, counts, prompt, calls, repeats, told)
+    print_records(rows(found))
+    write_result(json_file, {**header("bench-driver"), "costs": to_json(found)})

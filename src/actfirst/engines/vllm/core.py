@@ -23,7 +23,7 @@ from actfirst.engines.stepped import Settings, of_student
 from actfirst.engines.vllm.stderr import Teed, root_cause
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.watch import watch
-from actfirst.engines.vllm.work import Failed, Finished, Generating, Refused, Scoring, Work
+from actfirst.engines.vllm.work import Failed, Finished, Generating, Received, Refused, Scoring, Work
 from actfirst.errors import EngineError
 from actfirst.models.files import eos_ids
 from actfirst.models.folder import read_config
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from vllm.outputs import RequestOutput
 
 PINNED = "0.32"
+BACKEND = "actfirst"
+"""Our weight transfer in vLLM's registry."""
 INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md says how on a CPU"
 _CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
 _SHARED_MEMORY = Path("/dev/shm")
@@ -68,6 +70,8 @@ class VllmCore:
             watch(self._engine.engine_core)
             self._engine.collective_rpc("end_with", args=(os.getpid(),))
         config = self._engine.model_config
+        # The newer model runner computes log-probs of given places only; the other one those of the whole prompt.
+        self._places = bool(self._engine.vllm_config.use_v2_model_runner)
         self.max_positions = int(config.max_model_len)
         self.vocab_size = int(config.get_vocab_size())
         self._scoring: dict[str, Scoring] = {}
@@ -82,7 +86,7 @@ class VllmCore:
         if isinstance(work, Scoring):
             self._scoring[name] = work
         try:
-            params = self._generation(work) if isinstance(work, Generating) else _scoring(work)
+            params = self._generation(work) if isinstance(work, Generating) else scoring(work, self._places)
             (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
             self._engine.add_request(name, given, params, priority=int(work.priority) if self._priority else 0)
         except (
@@ -104,7 +108,9 @@ class VllmCore:
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         with self._explained(), self._turns, self._eager(), self._paused():
             self._engine.collective_rpc("start_weight_update")
-            if self._own_process:
+            if isinstance(weights, Received):
+                self._send({"received": weights.version})
+            elif self._own_process:
                 self._send_by_file(weights)
             else:
                 self._send({"tensors": list(weights.items())})
@@ -113,6 +119,19 @@ class VllmCore:
             running = bool(self._engine.has_unfinished_requests())
             if (self._caching or not running) and not self._engine.reset_prefix_cache(running):
                 raise EngineError("vLLM did not empty its prefix cache: it would serve keys of the old weights")
+
+    def begin(self, method: str, *arguments: object) -> None:
+        """Have each worker begin something (`worker.Extension.begin`) and go on with its steps meanwhile."""
+        with self._explained():
+            self._engine.collective_rpc("begin", args=(method, *arguments))
+
+    def done(self) -> bool:
+        """Whether all workers have done what they began; raises what one of them failed of."""
+        with self._explained():
+            said: list[str | None] = self._engine.collective_rpc("outcome")
+        if failed := [one for one in said if one]:
+            raise EngineError(failed[0])
+        return None not in said
 
     def close(self) -> None:
         with self._turns:
@@ -195,9 +214,9 @@ class VllmCore:
         prefilled = len(output.prompt_token_ids or ()) - cached
         work = self._scoring.pop(output.request_id, None)
         if work is not None:
-            place = completion.logprobs.token_ids.index(work.ids[-1])
-            logprobs = [*output.prompt_logprobs.logprobs[work.begin - 1 :], completion.logprobs.logprobs[place]]
-            return Finished(output.request_id, (), tuple(logprobs), StopReason.LENGTH, prefilled, cached)
+            return Finished(
+                output.request_id, (), scored(work, output, self._places), StopReason.LENGTH, prefilled, cached
+            )
         return Finished(
             output.request_id,
             tuple(completion.token_ids),
@@ -232,28 +251,26 @@ def _import() -> None:
         raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
 
 
-def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
-    _import()
-    from vllm import EngineArgs
+def engine_args(folder: Path, settings: Settings, own_process: bool) -> Any:
+    """What vLLM is asked for."""
+    from vllm import EngineArgs, envs
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
-    from vllm.v1.executor import Executor
-
-    from actfirst.engines.vllm.worker import BACKEND
 
     options, cpu = settings.vllm, bool(current_platform.is_cpu())
     cache = int(options.kv_cache_gib * 2**30) or (_CPU_CACHE if cpu else None)
-    # After a part of a prompt vLLM winds the generator of a request with a seed back, which only those of GPUs can:
-    # on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the longest.
-    longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if cpu else 0
-    args = EngineArgs(
+    # After a part of a prompt vLLM's older model runner winds the generator of a request with a seed back, which only
+    # those of GPUs can: on a CPU the engine would die. So there a prompt is computed whole, and a step must hold the
+    # longest.
+    whole = cpu and not envs.VLLM_USE_V2_MODEL_RUNNER
+    longest = (options.max_model_len or int(read_config(folder)["max_position_embeddings"])) if whole else 0
+    return EngineArgs(
         model=str(folder),
         dtype=settings.dtype,
         max_model_len=options.max_model_len or None,
         max_num_seqs=settings.max_concurrency,
         max_num_batched_tokens=max(settings.max_prefill_tokens, settings.max_concurrency, longest),
-        enable_chunked_prefill=not cpu,
+        enable_chunked_prefill=not whole,
         enable_prefix_caching=settings.prefix_caching,
         enforce_eager=options.enforce_eager,
         gpu_memory_utilization=options.gpu_memory_utilization,
@@ -268,8 +285,17 @@ def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> 
         use_tqdm_on_load=False,
         disable_log_stats=True,
     )
+
+
+def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
+    _import()
+    from vllm.v1.engine.llm_engine import LLMEngine
+    from vllm.v1.executor import Executor
+
+    import actfirst.engines.vllm.worker  # noqa: F401 (makes the backend known)
+
     try:
-        config = args.create_engine_config()
+        config = engine_args(folder, settings, own_process).create_engine_config()
         with errors.started() if own_process else nullcontext():
             return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had
@@ -277,20 +303,38 @@ def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> 
         raise EngineError(f"vLLM cannot open {folder}: {cause}") from error
 
 
-def _scoring(work: Scoring) -> SamplingParams:
+def scoring(work: Scoring, places: bool) -> SamplingParams:
+    """What is asked to score with: `places` where vLLM computes log-probs of given places of a prompt only."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
+    within = work.ids[work.begin : -1]  # the last token is asked for at the place where vLLM generates
     return SamplingParams(
         max_tokens=1,
         temperature=1.0,
-        prompt_logprobs=0,
+        prompt_logprobs=None if places else 0,
+        prompt_logprob_token_ids=[[token] for token in within] if places and within else None,
+        prompt_logprob_start=work.begin - 1 if places and within else None,
         logprob_token_ids=[work.ids[-1]],
         ignore_eos=True,
         flat_logprobs=True,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
+
+
+def scored(work: Scoring, output: RequestOutput, places: bool) -> tuple[float, ...]:
+    """The log-probs that vLLM answered with."""
+    last: Any = output.outputs[0].logprobs
+    if not places:
+        prompt: Any = output.prompt_logprobs
+        within = prompt.logprobs[work.begin - 1 :]
+    elif work.begin < len(work.ids) - 1:
+        rows: Any = output.prompt_token_id_logprobs
+        within = [float(row[0]) for row in rows]
+    else:
+        within = []
+    return (*within, last.logprobs[last.token_ids.index(work.ids[-1])])
 
 
 def _stop_reason(finish: str | None, stop: int | str | None) -> StopReason:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,9 +13,13 @@ from actfirst.engines.stepped import IdArray, Limits, Settings, SteppedEngine, o
 from actfirst.engines.stepping import SteppingLoop
 from actfirst.engines.vllm.admission import Admission, Request
 from actfirst.engines.vllm.core import VllmCore, on_cpu
-from actfirst.engines.vllm.work import Generating, Scoring
+from actfirst.engines.vllm.work import Generating, Received, Scoring
+from actfirst.engines.weight_group import Entry
 from actfirst.errors import EngineError
 from actfirst.models.folder import read_config
+from actfirst.models.shapes import HEAD
+
+_GLANCE = 0.02  # seconds between looks at what workers do beside their steps
 
 
 class VllmEngine(SteppedEngine[Request]):
@@ -43,6 +48,27 @@ class VllmEngine(SteppedEngine[Request]):
 
     def _scoring(self, ids: IdArray, begin: int, alternatives: int) -> Request:
         return Request(Scoring(tuple(ids.tolist()), begin), asyncio.get_running_loop().create_future())
+
+    async def join(self, address: str, rank: int, size: int) -> None:
+        await self._workers("join", address, rank, size)
+
+    async def receive(self, entries: Sequence[Entry], dtype: str, version: int) -> None:
+        given = {entry.name: entry.shape for entry in entries}
+        expected = dict(self._limits.tensors)
+        if self._limits.tied_embeddings and HEAD not in given:
+            expected.pop(HEAD, None)
+        if given != expected:
+            raise EngineError("the weights that a broadcast announces are not those of the model")
+        await self._workers("receive", [(entry.name, entry.shape) for entry in entries], dtype, version)
+
+    async def load_received(self, version: int) -> None:
+        await self._loop.load(Received(version), version)
+
+    async def _workers(self, method: str, *arguments: object) -> None:
+        """Have all workers do something beside their steps, and wait until it is done."""
+        await self._loop.call(lambda: self._core.begin(method, *arguments))
+        while not await self._loop.call(self._core.done):  # noqa: ASYNC110 (nothing tells)
+            await asyncio.sleep(_GLANCE)
 
 
 def expected_tensors(folder: Path) -> tuple[dict[str, tuple[int, ...]], bool]:

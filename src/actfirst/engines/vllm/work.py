@@ -34,6 +34,14 @@ class Scoring:
 Work = Generating | Scoring
 
 
+class Received(dict[str, "torch.Tensor"]):
+    """Weights that this process does not have: vLLM's workers have received them as this version."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__()
+        self.version = version
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """The end of a piece of work: generated tokens (none when scoring), log-probs, and what it cost."""

@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vllm.distributed.weight_transfer import WeightTransferEngine, WeightTransferEngineFactory
 
+from actfirst.engines.vllm.core import BACKEND
+from actfirst.engines.weight_group import Entry, WeightGroup
+
 if TYPE_CHECKING:
     import torch
-
-BACKEND = "actfirst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,11 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class NewWeights:
-    """Tensors of the worker's own process, or a safetensors file on its machine."""
+    """Tensors of the worker's own process, a safetensors file on its machine, or what it has received itself."""
 
     tensors: list[tuple[str, torch.Tensor]] | None = None
     path: str | None = None
+    received: int | None = None
 
 
 class HandOver(WeightTransferEngine):  # type: ignore[misc]  # vLLM's classes are not looked at
@@ -57,7 +60,9 @@ class HandOver(WeightTransferEngine):  # type: ignore[misc]  # vLLM's classes ar
             torch.accelerator.synchronize()
 
     def receive_weights(self, update_info: NewWeights) -> None:
-        if update_info.path is None:
+        if update_info.received is not None:
+            self.model.load_weights(iter(_STAGED.pop(update_info.received).items()))
+        elif update_info.path is None:
             self.model.load_weights(update_info.tensors)
         else:
             self.model.load_weights(_read(update_info.path))
@@ -75,8 +80,56 @@ class HandOver(WeightTransferEngine):  # type: ignore[misc]  # vLLM's classes ar
 WeightTransferEngineFactory.register_engine(BACKEND, HandOver)
 
 
+_STAGED: dict[int, dict[str, torch.Tensor]] = {}
+"""Weights that this worker has received and not installed, by version."""
+
+
 class Extension:
-    """A method for `collective_rpc`."""
+    """Methods for `collective_rpc`."""
+
+    _group: WeightGroup | None = None
+    _work: Future[None] | None = None
+
+    def begin(self, method: str, *arguments: Any) -> None:
+        """Begin to join a group or to receive weights, in a thread: steps go on meanwhile."""
+        work = self._work = Future[None]()
+        works: dict[str, Callable[..., None]] = {"join": self._join, "receive": self._receive}
+
+        def run() -> None:
+            try:
+                works[method](*arguments)
+            except Exception as error:
+                work.set_exception(error)
+            else:
+                work.set_result(None)
+
+        threading.Thread(target=run, name="weights", daemon=True).start()
+
+    def outcome(self) -> str | None:
+        """What became of it: None while it is under way, nothing where it went well, and else the reason."""
+        if self._work is None or not self._work.done():
+            return None
+        error = self._work.exception()
+        return f"{type(error).__name__}: {error}" if error is not None else ""
+
+    def _join(self, address: str, rank: int, size: int) -> None:
+        worker: Any = self
+        self._group = WeightGroup(
+            address, rank + worker.vllm_config.parallel_config.rank, size, str(worker.device)
+        )
+
+    def _receive(self, entries: list[tuple[str, tuple[int, ...]]], dtype: str, version: int) -> None:
+        if self._group is None:
+            raise RuntimeError("a broadcast began before the worker had joined its group")
+        try:
+            expected = [Entry(name, tuple(shape)) for name, shape in entries]
+            received = self._group.receive(expected, dtype)
+        except Exception as error:
+            self._group.fail(f"{type(error).__name__}: {error}")  # else the sender would wait for this one
+            raise
+        for older in sorted(_STAGED)[:-1]:  # the swap to the one before may begin only now
+            del _STAGED[older]
+        _STAGED[version] = received
 
     def end_with(self, pid: int) -> None:
         """End this process when that one is gone: killed, it could not say goodbye, and the GPU would stay taken."""

@@ -157,15 +157,20 @@ def count(shape: ModelShape, kernels: str, recomputed: bool, work: Work) -> Coun
         kernels=kernels,  # type: ignore[arg-type]
         device="cpu",
     )
+    counted = Counted()
+    unreal_pass(shape, settings, work, counted)
+    return counted
+
+
+def unreal_pass(shape: ModelShape, settings: LearnerSection, work: Work, watching: TorchDispatchMode) -> None:
+    """A forward and backward pass over the micro-batch, on tensors without contents, while somebody watches."""
     layout = lay_out(make_samples(work, shape.vocab_size), work.sequences, LossConfig())
     with TemporaryDirectory() as folder, FakeTensorMode() as mode:
         (Path(folder) / "config.json").write_text(json.dumps(qwen3_config(shape)), encoding="utf-8")
         learner = _EmptyLearner(Path(folder), settings)
         unreal = _unreal(layout, mode)
-        counted = Counted()
-        with counted:
+        with watching:
             learner._backward(unreal)
-    return counted
 
 
 class _EmptyLearner(Learner):

@@ -1,4 +1,4 @@
-"""Joins or starts a Ray cluster and says what each actor may use. The only place that starts or stops Ray.
+"""Joins or starts a Ray cluster and says what each actor may use, and where. The only place that starts or stops Ray.
 
 Whoever reaches a Ray cluster may run code in it. One that is started here therefore listens on the loopback address
 only, has no dashboard, and asks for a token; one that is joined is protected by whoever started it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationMode, get_authentication_mode  # type: ignore[attr-defined]
+from ray.util import get_placement_group, placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actfirst.config.config import Config
 from actfirst.config.sections import RuntimeSection
@@ -26,6 +28,8 @@ from actfirst.methods.table import needs_teacher
 _MEGABYTE = 1024**2
 # An engine's actor serves all requests of a rollout batch at once; the engine itself decides how many run.
 _AT_ONCE = 10_000
+_RANKS = "learner ranks"
+_PATIENCE = 60.0  # seconds in which a cluster that is large enough finds places for the learner
 BESIDE = "beside"
 """The calls of an actor that go on beside its others, which run one after the other."""
 
@@ -95,14 +99,49 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
         if not joined and not settings.address:
             _check_token()
         check_room(wanted, ray.cluster_resources())
-        yield
+        check_machines(wanted, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        with _ranks_together(wanted.learner):
+            yield
     finally:
         if not joined:
             ray.shutdown()
 
 
-def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) -> Callable[..., Any]:
-    """Makes actors of one kind from their arguments. Whoever makes one replaces it, so Ray itself does not."""
+@contextmanager
+def _ranks_together(demand: Demand) -> Iterator[None]:
+    """Places for the ranks of a learner, on as few machines as can be, before engines are spread over the rest."""
+    each = {name: amount for name, amount in (("CPU", demand.cpus), ("GPU", demand.gpus)) if amount}
+    if demand.count < 2 or not each:
+        yield
+        return
+    group = placement_group([each] * demand.count, strategy="PACK", name=_RANKS)
+    try:
+        if not group.wait(_PATIENCE):
+            raise ConfigError(
+                f"the cluster found no places for {demand.count} learner ranks in {_PATIENCE:g} s, although it is "
+                "large enough: somebody else uses it; wait, or lower runtime.learners"
+            )
+        yield
+    finally:
+        with suppress(Exception):  # the cluster may be gone
+            remove_placement_group(group)
+
+
+def _place(demand: Demand, bundle: int | None) -> Any:
+    """Spread over machines, unless it is a rank of several."""
+    if bundle is None or demand.count < 2 or not (demand.cpus or demand.gpus):
+        return "SPREAD"
+    return PlacementGroupSchedulingStrategy(get_placement_group(_RANKS), placement_group_bundle_index=bundle)
+
+
+def actors(
+    kind: type, demand: Demand, threads: int, *, serial: bool = False, bundle: int | None = None
+) -> Callable[..., Any]:
+    """Makes actors of one kind from their arguments. Whoever makes one replaces it, so Ray itself does not.
+
+    `bundle` is the number of a learner's rank, for which `cluster` has reserved a place. All GPUs of an actor are of
+    one machine: Ray does it no other way.
+    """
     remote = ray.remote(concurrency_groups={BESIDE: 1}) if serial else ray.remote
     actor = remote(kind).options(
         num_cpus=demand.cpus,
@@ -110,7 +149,7 @@ def actors(kind: type, demand: Demand, threads: int, *, serial: bool = False) ->
         max_restarts=0,
         max_task_retries=0,
         max_concurrency=1 if serial else _AT_ONCE,
-        scheduling_strategy="SPREAD",
+        scheduling_strategy=_place(demand, bundle),
         runtime_env={"env_vars": {"OMP_NUM_THREADS": str(threads or max(1, math.floor(demand.cpus)))}},
     )
     make: Callable[..., Any] = actor.remote
@@ -159,3 +198,15 @@ def check_room(wanted: Demands, resources: dict[str, float]) -> None:
                 f"the cluster has {there:g} {name}s and the run needs {needed:g} ({parts}); add machines with "
                 "`ray start`, or lower the counts in [runtime]"
             )
+
+
+def check_machines(wanted: Demands, machines: Sequence[Mapping[str, float]]) -> None:
+    """Refuse an actor that no machine can hold, however many machines there are."""
+    for demand in wanted.all:
+        for name, needed in (("CPU", demand.cpus), ("GPU", demand.gpus)):
+            most = max((machine.get(name, 0.0) for machine in machines), default=0.0)
+            if demand.count and needed > most:
+                raise ConfigError(
+                    f"a {demand.name} needs {needed:g} {name}s on one machine, and no machine of the cluster has more "
+                    f"than {most:g}; lower what it asks for in [runtime]"
+                )

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actfirst.config.sections import EngineSection, TeacherSection
-from actfirst.engines.base import Engine, Priority, Sampling
+from actfirst.engines.base import Engine, Priority, Receiving, Sampling
 from actfirst.engines.open import open_engine
+from actfirst.engines.weight_group import Entry, WeightGroup
 from actfirst.errors import EngineError
 from actfirst.records import Completion, EngineStats
-from actfirst.training.ray.transfer import Entry, WeightGroup, unpacked
+from actfirst.training.ray.transfer import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +33,9 @@ class EngineActor:
         self._settings = settings
         self._model = model
         self._engine: Engine  # from `start` on
-        self._fetched: dict[int, dict[str, Tensor]] = {}
+        self._fetched: dict[
+            int, dict[str, Tensor] | None
+        ] = {}  # None: where the engine's own workers have them
         self._group: WeightGroup | None = None
         self._swaps = 0
         self._swapped = asyncio.Condition()
@@ -58,11 +61,18 @@ class EngineActor:
         self._keep(version, unpacked(await asyncio.gather(*refs)))
 
     async def join(self, address: str, rank: int, size: int, device: str) -> None:
-        """Become a receiver of broadcasts."""
+        """Become a receiver of broadcasts, or have the engine's own workers become receivers, from this rank on."""
+        if isinstance(self._engine, Receiving):
+            await self._engine.join(address, rank, size)
+            return
         self._group = await asyncio.to_thread(WeightGroup, address, rank, size, device)
 
     async def receive(self, entries: Sequence[Entry], dtype: str, version: int) -> None:
         """Take weights from a broadcast, while requests go on with the old ones."""
+        if isinstance(self._engine, Receiving):
+            await self._engine.receive(entries, dtype, version)
+            self._keep(version, None)
+            return
         group = self._group
         if group is None:
             raise EngineError("a broadcast began before the engine had joined its group")
@@ -76,7 +86,11 @@ class EngineActor:
         """Swap to the fetched weights; `engine.swap` says what becomes of running requests. Later ones wait."""
         await self._after(swap - 1)
         try:
-            await self._engine.load_weights(self._fetched.pop(version), version)
+            weights = self._fetched.pop(version)
+            if weights is not None:
+                await self._engine.load_weights(weights, version)
+            elif isinstance(self._engine, Receiving):
+                await self._engine.load_received(version)
         finally:
             async with self._swapped:
                 self._swaps = swap
@@ -87,7 +101,7 @@ class EngineActor:
         async with self._swapped:
             await self._swapped.wait_for(lambda: self._swaps >= swap)
 
-    def _keep(self, version: int, weights: dict[str, Tensor]) -> None:
+    def _keep(self, version: int, weights: dict[str, Tensor] | None) -> None:
         """With the ones before: the swap to those may begin only now."""
         before = {other: tensors for other, tensors in self._fetched.items() if other != version}
         self._fetched = {**dict(list(before.items())[-1:]), version: weights}

@@ -17,6 +17,7 @@ import ray
 
 from actfirst.config.config import Config
 from actfirst.config.sections import LearnerSection
+from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address
 from actfirst.errors import ActfirstError, EngineError, LearnerLost
 from actfirst.learning.checkpoint import Checkpoint, Taken, load, prune, take, write
 from actfirst.learning.rng import restore_rng
@@ -28,7 +29,7 @@ from actfirst.rollout.together import cancelled, together
 from actfirst.training.ray.calls import TRANSFER_SECONDS, Lost, end, finished
 from actfirst.training.ray.cluster import BESIDE, Demands, actors
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
-from actfirst.training.ray.transfer import Entry, WeightGroup, entries, free_address, parcels
+from actfirst.training.ray.transfer import parcels
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE = 30.0
@@ -125,8 +126,12 @@ def _join_ranks(address: str, rank: int, ranks: int) -> None:
 
 
 def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearner:
-    make = actors(RankActor, Demands.of(config).learner, config.learner.threads, serial=True)
-    return RayLearner(student, config, checkpoints, make)
+    wanted, threads = Demands.of(config).learner, config.learner.threads
+
+    def start(rank: int, ranks: int) -> Any:
+        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(rank, ranks)
+
+    return RayLearner(student, config, checkpoints, start)
 
 
 class RayLearner:
@@ -146,6 +151,9 @@ class RayLearner:
         automatic = "collective" if both else "store"
         self._sync = automatic if settings.weight_sync == "auto" else settings.weight_sync
         self._ranks = [start(rank, settings.learners) for rank in range(settings.learners)]
+        # vLLM's workers take part themselves; another engine is one process.
+        vllm = config.engine.kind == "vllm"
+        self._receivers = config.engine.vllm.tensor_parallel if vllm else 1
         self._members: list[Any] = []
         self._entries: tuple[Entry, ...] = ()
         self.broadcasts = 0
@@ -232,12 +240,12 @@ class RayLearner:
             _LOG.warning("a broadcast of weights failed, they go through the object store: %s", reason)
 
     async def _regroup(self, actors: Sequence[Any]) -> None:
-        size = len(actors) + 1
+        size = len(actors) * self._receivers + 1
         (address,) = await self._transfer([self._ranks[0].address.remote()])
         sender = self._transfer([self._ranks[0].join.remote(address, size, self._device)])
         receivers = [
             arrived(actor.join.remote(address, rank, size, self._device))
-            for rank, actor in enumerate(actors, 1)
+            for rank, actor in zip(range(1, size, self._receivers), actors, strict=True)
         ]
         if not all(await together([sender, *receivers])):
             raise EngineError("an engine was lost while the group of the broadcast was made")
