@@ -51,8 +51,8 @@ def merged(
     for name, parameter in parameters.items():
         if _DOWN in name or _UP in name:
             continue
-        if _BASE in name:
+        if name.endswith(f"{_BASE}weight"):
             down, up = (whole(parameters[name.replace(_BASE, part)]) for part in (_DOWN, _UP))
             yield name.replace(_BASE, "."), whole(parameter) + scale * (up @ down)
-        else:
-            yield name, whole(parameter)
+        else:  # a projection's bias has no adapter of its own
+            yield name.replace(_BASE, "."), whole(parameter)
