@@ -121,7 +121,10 @@ def test_the_other_architecture_agrees_too(llama: Path) -> None:
     "architecture",
     [
         "gemma3",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("olmo2", "mistral", "phi", "smollm3", "qwen3_moe")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("olmo2", "mistral", "phi", "smollm3", "qwen3_moe")
+        ),
     ],
 )
 def test_models_that_run_by_their_own_forward_pass_are_divided_too(architecture: str, tmp_path: Path) -> None:

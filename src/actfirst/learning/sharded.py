@@ -8,7 +8,7 @@ of samples; the update is the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,8 @@ class ShardedLearner(Learner):
         super().__init__(folder, settings, device)
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
-        return super().weights(averaged=averaged) if self.rank == 0 else self.export(averaged=averaged)
+        kept = self._on_first(self.for_engines(averaged=averaged))
+        return self._with_head(kept)
 
     def measure(self, samples: Sequence[TurnSample]) -> float:
         try:
@@ -93,13 +94,11 @@ class ShardedLearner(Learner):
         return sum(everywhere, Work())
 
     def export(self, *, averaged: bool = False) -> dict[str, Tensor]:
-        kept: dict[str, Tensor] = {}
-        for name, tensor in self.named_weights(
-            averaged=averaged
-        ):  # one at a time: a device does not hold them all
-            if self.rank == 0:
-                kept[name] = tensor.cpu()
-        return kept
+        return self._on_first(self.named_weights(averaged=averaged))
+
+    def _on_first(self, tensors: Iterator[tuple[str, Tensor]]) -> dict[str, Tensor]:
+        """In the first rank's memory; one at a time: a device does not hold them all."""
+        return {name: tensor.cpu() for name, tensor in tensors if self.rank == 0}
 
     def _whole(self, tensor: Tensor) -> Tensor:
         tensor = tensor.detach()
