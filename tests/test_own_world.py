@@ -43,9 +43,7 @@ def test_a_stranger_trains_a_student_in_a_new_world(tmp_path: Path) -> None:
     environment = plain | {"PATH": f"{venv / 'bin'}{os.pathsep}{plain['PATH']}"}
 
     def run(*words: str) -> None:
-        done = subprocess.run(
-            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
 
     run("pip", "install", str(ROOT))
