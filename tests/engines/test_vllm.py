@@ -22,7 +22,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=Import
 from actfirst.config.sections import VllmSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
-from actfirst.engines.vllm import VllmEngine
+from actfirst.engines.vllm import ReceivingVllmEngine, VllmEngine
 from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address
 from actfirst.errors import CheckpointError, EngineDied, EngineError
 from actfirst.runs.run_folder import read_metrics
@@ -52,11 +52,11 @@ def vllm_section(**options: object) -> VllmSection:
 
 @pytest.fixture
 async def make_engine() -> AsyncIterator[MakeEngine]:
-    engines: list[VllmEngine] = []
+    engines: list[ReceivingVllmEngine] = []
 
-    async def make(folder: Path, **options: object) -> VllmEngine:
+    async def make(folder: Path, **options: object) -> ReceivingVllmEngine:
         own = {key: options.pop(key) for key in list(options) if key in VllmSection.model_fields}
-        engines.append(VllmEngine(folder, section(vllm=vllm_section(**own), **options)))
+        engines.append(ReceivingVllmEngine(folder, section(vllm=vllm_section(**own), **options)))
         return engines[-1]
 
     yield make

@@ -67,6 +67,16 @@ def test_the_command_writes_it_and_refuses_what_exists(
     assert (tmp_path / "brook" / "brook" / "templates" / "full.txt").is_file()
     assert "exists" in run(capsys, "envs", "new", "brook").err
     assert "small letters" in run(capsys, "envs", "new", "My World").err
+    for taken in ("pocket", "random", "class"):
+        assert "is taken" in run(capsys, "envs", "new", taken).err
+
+
+def test_all_templates_are_installed_with_it(package: Path) -> None:
+    kept = read_toml(package / "pyproject.toml")["tool"]["setuptools"]["package-data"]["brook"]
+    templates = [path for path in (package / "brook" / "templates").rglob("*") if path.is_file()]
+    found = {path for pattern in kept for path in (package / "brook").glob(f"{pattern}/*")}
+    assert {path.parent.name for path in templates} == {"templates", "growing"}
+    assert set(templates) <= found
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_points_on_the_way_are_evaluated_again_when_more_seeds_are_asked_for(
     once = plan(tmp_path, "vanilla", seeds=1)
     run_lab(once, lambda line: None)
     calls.clear()
-    run_lab(replace(once, curve_seeds=3), lambda line: None)
+    run_lab(replace(once, curve_seeds="42,43,44"), lambda line: None)
     assert [call for call in calls if call.startswith("evaluate")] == ["evaluate step-000002/model 3"]
 
 

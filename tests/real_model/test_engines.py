@@ -1,10 +1,12 @@
-"""SmolLM2-135M-Instruct on both engines, against a plain transformers forward pass in float32.
+"""Real models on both engines, against a plain transformers forward pass in float32: SmolLM2-135M-Instruct (Llama), and
+Qwen2.5 (Qwen2) from the folder that the environment variable ACTFIRST_QWEN2 names.
 
 Log-probs agree to 1e-3 (measured: 6e-5 at most), also right after a weight update.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -25,21 +27,30 @@ TOLERANCE = 1e-3
 QUESTION = "What is the capital of France?"
 
 
-@pytest.fixture(scope="module")
-def judge(smollm2: Path) -> Judge:
-    return Judge(smollm2)
+@pytest.fixture(scope="module", params=["smollm2", "qwen2"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    if request.param == "qwen2" and "ACTFIRST_QWEN2" not in os.environ:
+        pytest.skip("ACTFIRST_QWEN2 names no folder with Qwen2.5 weights")
+    return Path(
+        os.environ["ACTFIRST_QWEN2"] if request.param == "qwen2" else request.getfixturevalue("smollm2")
+    )
 
 
 @pytest.fixture(scope="module")
-def encoder(smollm2: Path) -> PromptEncoder:
-    return open_encoder(smollm2)
+def judge(folder: Path) -> Judge:
+    return Judge(folder)
+
+
+@pytest.fixture(scope="module")
+def encoder(folder: Path) -> PromptEncoder:
+    return open_encoder(folder)
 
 
 @pytest.fixture(params=KINDS)
-async def engine(request: pytest.FixtureRequest, smollm2: Path) -> AsyncIterator[Engine]:
+async def engine(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Engine]:
     options = VllmSection(enforce_eager=True, max_model_len=1024, kv_cache_gib=0.5)
     settings = EngineSection(kind=request.param, max_concurrency=8, dtype="float32", threads=1, vllm=options)
-    opened = open_engine(settings, smollm2)
+    opened = open_engine(settings, folder)
     yield opened
     await opened.close()
 

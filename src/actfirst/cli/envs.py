@@ -38,7 +38,8 @@ def new(
     \b
     actfirst envs new corridor
     pip install -e corridor && pytest corridor
-    actfirst train corridor/recipe.toml
+    actfirst sft corridor/recipe.toml --run runs/teacher
+    actfirst train corridor/recipe.toml models.teacher=runs/teacher
     """
     from actfirst.environments.general.package import write_package
 

@@ -48,6 +48,10 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
         remedy = 'needs several processes; set runtime.kind = "ray", or evaluation.engines = 1'
         refuse("evaluation.engines", evaluation.engines, remedy)
 
+    if config.learner.adapter_sync == "alone" and config.learner.adapter_rank and not config.adapters_alone:
+        remedy = 'only vLLM takes adapters alone, of a rank of at most 512; set "auto", or engine.kind = "vllm"'
+        refuse("learner.adapter_sync", "alone", remedy)
+
     longest = config.rollout.generation.prompt_limit + config.rollout.generation.response_limit
     if config.learner.token_budget < longest:
         refuse(

@@ -30,6 +30,10 @@ AnyEnvironment = Annotated[SerializeAsAny[EnvironmentSection], BeforeValidator(r
 """The section of whichever kind its name says; kinds that are registered later count too."""
 
 
+_VLLM_RANK = 512
+"""The largest rank of adapters that vLLM takes."""
+
+
 class Config(Section):
     """One run."""
 
@@ -49,3 +53,9 @@ class Config(Section):
     runtime: RuntimeSection = RuntimeSection()
     checkpoint: CheckpointSection = CheckpointSection()
     tracking: TrackingSection = TrackingSection()
+
+    @property
+    def adapters_alone(self) -> bool:
+        """Whether engines keep the weights of the student's folder and get trained adapters alone."""
+        able = self.engine.kind == "vllm" and 0 < self.learner.adapter_rank <= _VLLM_RANK
+        return able and self.learner.adapter_sync != "merged"

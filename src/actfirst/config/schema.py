@@ -79,7 +79,7 @@ def suggest(key: str, section: type[Section]) -> str:
     prefix, _, name = key.rpartition(".")
     dotted = f"{prefix}." if prefix else ""
     here = f"keys here are {', '.join(dotted + field for field in section.model_fields)}"
-    if owners := [kind for kind in available() if key == f"environment.{name}" and name in _fields_of(kind)]:
+    if owners := _environments_with(name) if prefix == "environment" else []:
         return f"{names(owners)} {'has' if len(owners) == 1 else 'have'} it, this environment does not; {here}"
     elsewhere = [known for known in known_keys() if known.rpartition(".")[2] == name]
     longer = [dotted + field for field in section.model_fields if _shortens(name, field)]
@@ -89,8 +89,8 @@ def suggest(key: str, section: type[Section]) -> str:
     return f"did you mean {' or '.join(better)}?" if better else here
 
 
-def _fields_of(kind: str) -> Iterable[str]:
-    return find_kind(kind).section.model_fields
+def _environments_with(name: str) -> list[str]:
+    return [kind for kind in available() if name in find_kind(kind).section.model_fields]
 
 
 def _shortens(name: str, field: str) -> bool:

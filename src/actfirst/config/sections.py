@@ -218,6 +218,11 @@ class LearnerSection(Section):
     adapter_alpha: Annotated[float, Field(gt=0.0)] = Field(
         32.0, description="adapters are scaled by alpha / rank"
     )
+    adapter_sync: Literal["auto", "alone", "merged"] = Field(
+        "auto",
+        description="what engines get of trained adapters: them alone (vLLM only), or weights with adapters merged in; "
+        "auto: alone where the engine is vLLM",
+    )
 
 
 class VllmSection(Section):

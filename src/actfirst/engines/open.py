@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     import torch
 
 
-def open_engine(settings: EngineSection | TeacherSection, model: Path) -> Engine:
-    """An engine of this process over a checkpoint folder."""
+def open_engine(settings: EngineSection | TeacherSection, model: Path, adapter_rank: int = 0) -> Engine:
+    """An engine of this process over a checkpoint folder. vLLM with an `adapter_rank` takes adapters alone later."""
     if settings.kind == "vllm":
-        from actfirst.engines.vllm import VllmEngine
+        from actfirst.engines.vllm import ReceivingVllmEngine, VllmEngine
 
-        return VllmEngine(model, settings)
+        # Adapters are small: they come through this process.
+        return (
+            VllmEngine(model, settings, adapter_rank) if adapter_rank else ReceivingVllmEngine(model, settings)
+        )
     from actfirst.engines.embedded import EmbeddedEngine
 
     return EmbeddedEngine.from_pretrained(model, settings)

@@ -42,8 +42,8 @@ FAILURES = "failures.txt"
 @dataclass(frozen=True)
 class LabPlan:
     """What is made. `quality_tasks` 0 plays every training task; `scale` names a size of the rollout experiment;
-    `curve_seeds` is how many evaluation seeds points on the way have (the last always has the protocol's three); `jobs`
-    how many runs are made at a time, each on processors of its own."""
+    `curve_seeds` are the evaluation seeds of points on the way, by commas (the last has the protocol's three); `jobs`
+    is how many runs are made at a time, each on processors of its own."""
 
     recipe: str
     methods: tuple[str, ...]
@@ -52,7 +52,7 @@ class LabPlan:
     out: Path
     quality_tasks: int = 100
     scale: str = "laptop"
-    curve_seeds: int = 1
+    curve_seeds: str = "42"
     jobs: int = 1
 
 
@@ -94,7 +94,9 @@ def _run(plan: LabPlan, run: PlannedRun, label: str, say: Say) -> None:
 
     def settings(final: bool) -> list[str]:
         """The last checkpoint by the paper's protocol, with three seeds; points on the way with those asked for."""
-        return [f"evaluation.seeds={list(PROTOCOL_SEEDS if final else PROTOCOL_SEEDS[: plan.curve_seeds])}"]
+        return [
+            f"evaluation.seeds={list(PROTOCOL_SEEDS)}" if final else f"evaluation.seeds=[{plan.curve_seeds}]"
+        ]
 
     def told(update: int, done: int, of: int) -> None:
         if done == of:

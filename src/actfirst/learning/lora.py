@@ -47,12 +47,25 @@ def merged(
     parameters: Mapping[str, Tensor], settings: LearnerSection, whole: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
     """All weights under their Hugging Face names, adapters multiplied out. `whole` puts a tensor together."""
-    scale = settings.adapter_alpha / settings.adapter_rank if settings.adapter_rank else 0.0
+    scale = _scale(settings)
     for name, parameter in parameters.items():
         if _DOWN in name or _UP in name:
             continue
-        if _BASE in name:
+        if name.endswith(f"{_BASE}weight"):
             down, up = (whole(parameters[name.replace(_BASE, part)]) for part in (_DOWN, _UP))
             yield name.replace(_BASE, "."), whole(parameter) + scale * (up @ down)
-        else:
-            yield name, whole(parameter)
+        else:  # a projection's bias has no adapter of its own
+            yield name.replace(_BASE, "."), whole(parameter)
+
+
+def scaled(
+    adapters: Mapping[str, Tensor], settings: LearnerSection, whole: Callable[[Tensor], Tensor]
+) -> Iterator[tuple[str, Tensor]]:
+    """The adapters alone, named as PEFT stores them, with their scale in the second factor."""
+    for name, parameter in adapters.items():
+        tensor = whole(parameter)
+        yield name.replace(".default.", "."), tensor * _scale(settings) if _UP in name else tensor
+
+
+def _scale(settings: LearnerSection) -> float:
+    return settings.adapter_alpha / settings.adapter_rank if settings.adapter_rank else 0.0

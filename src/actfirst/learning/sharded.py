@@ -8,7 +8,7 @@ of samples; the update is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,11 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from actfirst.config.sections import LearnerSection
-from actfirst.errors import ConfigError
 from actfirst.learning.balance import balanced_steps
-from actfirst.learning.forward import LayerCall, supervised_states
+from actfirst.learning.forward import LayerCall, general_states, supervised_states
 from actfirst.learning.packing import Layout, input_length
 from actfirst.learning.pieces import Module, Pieces, Rotation
 from actfirst.learning.update import AVERAGE, Batch, Learner, Work, fetched
-from actfirst.models.shapes import ARCHITECTURES
 from actfirst.records import TurnSample
 
 
@@ -44,14 +42,16 @@ class ShardedLearner(Learner):
         super().__init__(folder, settings, device)
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
-        return super().weights(averaged=averaged) if self.rank == 0 else self.export(averaged=averaged)
+        kept = self._on_first(self.for_engines(averaged=averaged))
+        return self._with_head(kept)
 
     def measure(self, samples: Sequence[TurnSample]) -> float:
         try:
             return super().measure(samples)
         finally:
             # Without a backward pass nothing else lets go of the gathered weights, which the next update makes old.
-            self._root.let_go()
+            for unit in self._units:
+                unit.reshard()
 
     def empty_moments(self) -> dict[str, Tensor]:
         """Tensors of the right places and sizes to read a checkpoint of shards into."""
@@ -62,16 +62,17 @@ class ShardedLearner(Learner):
         }
 
     def _place(self) -> None:
-        if self.general:
-            raise ConfigError(
-                f"runtime.learners = {self.ranks} divides {', '.join(ARCHITECTURES)} models only, and "
-                f"{self.source.name} is none; set runtime.learners = 1"
-            )
         device = torch.device(self.device)
         mesh = init_device_mesh(device.type, (self.ranks,))
         self._mesh = mesh
-        self._root = _Root(self._model, super()._layer_call(), self.pieces)
-        self._root.shard(mesh, half=self.settings.precision == "bfloat16")
+        self._root: _Root | _GeneralRoot = (
+            _GeneralRoot(self._model)
+            if self.general
+            else _Root(self._model, super()._layer_call(), self.pieces)
+        )
+        # A foreign layer may hold modules that take no bfloat16 weights beside a float32 stream (Phi's norms).
+        half = self.settings.precision == "bfloat16" and not self.general
+        self._units = _sharded(self._root, mesh, half=half)
         for buffer in self._model.buffers():
             buffer.data = buffer.data.to(device)
 
@@ -93,13 +94,11 @@ class ShardedLearner(Learner):
         return sum(everywhere, Work())
 
     def export(self, *, averaged: bool = False) -> dict[str, Tensor]:
-        kept: dict[str, Tensor] = {}
-        for name, tensor in self.named_weights(
-            averaged=averaged
-        ):  # one at a time: a device does not hold them all
-            if self.rank == 0:
-                kept[name] = tensor.cpu()
-        return kept
+        return self._on_first(self.named_weights(averaged=averaged))
+
+    def _on_first(self, tensors: Iterator[tuple[str, Tensor]]) -> dict[str, Tensor]:
+        """In the first rank's memory; one at a time: a device does not hold them all."""
+        return {name: tensor.cpu() for name, tensor in tensors if self.rank == 0}
 
     def _whole(self, tensor: Tensor) -> Tensor:
         tensor = tensor.detach()
@@ -149,24 +148,41 @@ class _Root(nn.Module):
         result: Tensor = self.layers[number](number, state, rotation_U, layout)
         return result
 
-    def let_go(self) -> None:
-        """Keep this rank's part of the weights alone."""
-        for unit in (*self.layers, self):
-            assert isinstance(unit, FSDPModule)
-            unit.reshard()
 
-    def shard(self, mesh: DeviceMesh, *, half: bool) -> None:
-        """Float32 shards everywhere. With `half`, layers are gathered in bfloat16, which is what autocast would make
-        of them anyway; gradients are summed in float32, and the residual stream stays as it is."""
-        layers = MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16 if half else None,
-            reduce_dtype=torch.float32,
-            cast_forward_inputs=False,
-        )
-        place = partial(fully_shard, mesh=mesh)
-        units: list[FSDPModule] = [place(layer, mp_policy=layers) for layer in self.layers]
-        units.append(place(self, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False)))
-        for unit in units:
-            # The loss is a sum with known factors, not a mean over ranks.
-            unit.set_gradient_divide_factor(1.0)
-            unit.set_force_sum_reduction_for_comms(True)
+class _GeneralRoot(nn.Module):
+    """A model that runs by its own forward pass, as FSDP sees it: its layers, and the rest."""
+
+    def __init__(self, model: Module) -> None:
+        super().__init__()
+        self.model = model
+        count = model.config.get_text_config().num_hidden_layers
+        lists = (module for module in model.base_model.modules() if isinstance(module, nn.ModuleList))
+        self._layers = tuple(next((one for one in lists if len(one) == count), ()))
+
+    @property
+    def layers(self) -> Iterable[nn.Module]:
+        return self._layers
+
+    def forward(self, layout: Layout) -> Tensor:
+        return general_states(self.model, layout)
+
+
+def _sharded(root: _Root | _GeneralRoot, mesh: DeviceMesh, *, half: bool) -> list[FSDPModule]:
+    """Divide layers and the rest over the ranks; what was divided.
+
+    Float32 shards everywhere. With `half`, layers are gathered in bfloat16, which is what autocast would make of them
+    anyway; gradients are summed in float32, and the residual stream stays as it is.
+    """
+    layers = MixedPrecisionPolicy(
+        param_dtype=torch.bfloat16 if half else None,
+        reduce_dtype=torch.float32,
+        cast_forward_inputs=False,
+    )
+    place = partial(fully_shard, mesh=mesh)
+    units: list[FSDPModule] = [place(layer, mp_policy=layers) for layer in root.layers]
+    units.append(place(root, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False)))
+    for unit in units:
+        # The loss is a sum with known factors, not a mean over ranks.
+        unit.set_gradient_divide_factor(1.0)
+        unit.set_force_sum_reduction_for_comms(True)
+    return units

@@ -32,7 +32,7 @@ from actfirst.learning.forward import (
     logprobs_and_entropy,
     supervised_states,
 )
-from actfirst.learning.lora import add_adapters, merged
+from actfirst.learning.lora import add_adapters, merged, scaled
 from actfirst.learning.loss import LossConfig, LossStats, fetch, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.pieces import PLAIN, Fused, Pieces
@@ -191,11 +191,19 @@ class Learner:
         return work, norm
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
-        """The weights under the names of the Hugging Face state dict. They change with the next update."""
-        weights = self.export(averaged=averaged)
-        if self._model.config.tie_word_embeddings and EMBEDDING in weights:
-            weights[HEAD] = weights[EMBEDDING]
-        return weights
+        """What engines get, by name. It changes with the next update."""
+        return self._with_head(dict(self.for_engines(averaged=averaged)))
+
+    def _with_head(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        tied = self._model.config.tie_word_embeddings and EMBEDDING in weights
+        return {**weights, HEAD: weights[EMBEDDING]} if tied else weights
+
+    def for_engines(self, *, averaged: bool = False) -> Iterator[tuple[str, Tensor]]:
+        """The weights under their Hugging Face names, or with `adapter_sync` = "alone" the adapters, scaled."""
+        if not (self.settings.adapter_rank and self.settings.adapter_sync == "alone"):
+            return self.named_weights(averaged=averaged)
+        own: Mapping[str, Tensor] = self._average if averaged and self._average else self._parameters
+        return scaled(own, self.settings, self._whole)
 
     def named_weights(self, *, averaged: bool = False) -> Iterator[tuple[str, Tensor]]:
         """The weights one after the other, each once, also where two names share one. `averaged`: those that

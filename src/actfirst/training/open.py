@@ -201,7 +201,7 @@ def _leave_no_empty_folder(
 
 async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
     config = found.config
-    engine = open_engine(config.engine, found.student)
+    engine = open_engine(config.engine, found.student, _rank_of_adapters(config))
     opened.push_async_callback(engine.close)
     teacher = open_teacher(config.teacher, config.models.teacher) if needs_teacher(config) else NoTeacher()
     opened.push_async_callback(teacher.close)
@@ -216,7 +216,7 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
 
     config, wanted = found.config, Demands.of(found.config)
     deadline = config.runtime.request_seconds
-    engine = start_fleet(wanted.engine, config.engine, found.student, deadline)
+    engine = start_fleet(wanted.engine, config.engine, found.student, deadline, _rank_of_adapters(config))
     opened.push_async_callback(engine.close)
     if not needs_teacher(config):
         teacher: Engine = NoTeacher()
@@ -230,6 +230,11 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
     opened.push_async_callback(pool.close)
     await together(part.open() for part in (engine, teacher) if isinstance(part, Fleet))
     return engine, teacher, pool
+
+
+def _rank_of_adapters(config: Config) -> int:
+    """Of those that engines get alone; 0: they get whole weights."""
+    return config.learner.adapter_rank if config.adapters_alone else 0
 
 
 @dataclass
@@ -376,6 +381,8 @@ def tracked(config: Config, folder: Path) -> Tracked:
 
 def start_learner(config: Config, student: Path, checkpoints: Path) -> LocalLearner | RayLearner:
     """The learner where the recipe says, not opened yet."""
+    sync = {"adapter_sync": "alone" if config.adapters_alone else "merged"}
+    config = config.model_copy(update={"learner": config.learner.model_copy(update=sync)})
     if config.runtime.kind == "local":
         from actfirst.training.local import LocalLearner
 

@@ -23,12 +23,12 @@ def lab(
     quality_tasks: Annotated[int, typer.Option(min=0, help="Tasks for rollout quality; 0 for all.")] = 100,
     scale: Annotated[Scale, typer.Option(help="Size of the rollout efficiency experiment.")] = "laptop",
     curve_seeds: Annotated[
-        int, typer.Option(min=1, max=3, help="Evaluation seeds of checkpoints on the way; the last has three.")
-    ] = 1,
-    jobs: Annotated[
-        int,
-        typer.Option(min=1, help="Runs at a time, each on a share of the processors."),
-    ] = 1,
+        str,
+        typer.Option(
+            help="Evaluation seeds of checkpoints on the way, as in 42,43,44; the last has these three."
+        ),
+    ] = "42",
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, each on a share of the processors.")] = 1,
     out: Out = None,
 ) -> None:
     """Run every method, evaluate stored checkpoints, measure rollouts, and write the report.
@@ -41,11 +41,13 @@ def lab(
     Runs are interleaved by seed and go to runs/lab-RECIPE. Interrupt it at any time: the same command goes on where it
     was, repeats no finished run and resumes an interrupted one.
     """
+    from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
     from actfirst.lab.lab import LabPlan, run_lab
     from actfirst.lab.report.page import write_report
 
     settings = [*(overrides or []), *([f"run.updates={updates}"] if updates is not None else [])]
+    resolve(recipe, [*settings, f"evaluation.seeds=[{curve_seeds}]"])  # so that a wrong one is refused now
     plan = LabPlan(
         recipe=recipe,
         methods=tuple(methods.split()) if methods != "all" else _that_distil(),

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from actfirst.engines.stepped import Settings, of_student
+from actfirst.engines.vllm.adapters import Shapes, engine_options, replace_adapters, request, zeros
 from actfirst.engines.vllm.stderr import Teed, root_cause
 from actfirst.engines.vllm.turns import Turns
 from actfirst.engines.vllm.watch import watch
@@ -53,8 +54,12 @@ _ENVIRONMENT = {
 class VllmCore:
     """vLLM as `work.Core`."""
 
-    def __init__(self, folder: Path, settings: Settings, own_process: bool) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, own_process: bool, adapters: Shapes | None = None
+    ) -> None:
+        """`adapters`: the shapes of those that replace one another, where weights stay those of the folder."""
         self._own_process = own_process
+        self._folder, self._adapters = folder, adapters or {}
         self._priority, self._seeds = of_student(settings).priority, of_student(settings).seeds
         self._caching = settings.prefix_caching
         self._enforce_eager = settings.vllm.enforce_eager
@@ -64,8 +69,10 @@ class VllmCore:
         self._errors = Teed()
         with self._turns, _undone(own_process), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about vLLM's use of torch
-            self._engine = _open(folder, settings, own_process, self._errors)
+            self._engine = _open(folder, settings, own_process, self._errors, engine_options(self._adapters))
             self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+            if self._adapters:
+                self._replace_adapters(zeros(self._adapters))
         if own_process:
             watch(self._engine.engine_core)
             self._engine.collective_rpc("end_with", args=(os.getpid(),))
@@ -88,7 +95,13 @@ class VllmCore:
         try:
             params = self._generation(work) if isinstance(work, Generating) else scoring(work, self._places)
             (given,) = self._engine.renderer.render_cmpl([TokensPrompt(prompt_token_ids=list(prompt))])
-            self._engine.add_request(name, given, params, priority=int(work.priority) if self._priority else 0)
+            self._engine.add_request(
+                name,
+                given,
+                params,
+                lora_request=request() if self._adapters else None,
+                priority=int(work.priority) if self._priority else 0,
+            )
         except (
             VLLMClientError,
             ValueError,
@@ -107,14 +120,10 @@ class VllmCore:
 
     def install(self, weights: Mapping[str, torch.Tensor]) -> None:
         with self._explained(), self._turns, self._eager(), self._paused():
-            self._engine.collective_rpc("start_weight_update")
-            if isinstance(weights, Received):
-                self._send({"received": weights.version})
-            elif self._own_process:
-                self._send_by_file(weights)
+            if self._adapters:
+                self._replace_adapters(weights)
             else:
-                self._send({"tensors": list(weights.items())})
-            self._engine.collective_rpc("finish_weight_update")
+                self._replace_weights(weights)
             # Blocks that running requests hold cannot be forgotten: vLLM has to compute those requests' keys again.
             running = bool(self._engine.has_unfinished_requests())
             if (self._caching or not running) and not self._engine.reset_prefix_cache(running):
@@ -136,6 +145,25 @@ class VllmCore:
     def close(self) -> None:
         with self._turns:
             self._engine.engine_core.shutdown()
+
+    def _replace_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        self._engine.collective_rpc("start_weight_update")
+        if isinstance(weights, Received):
+            self._send({"received": weights.version})
+        elif self._own_process:
+            self._send_by_file(weights)
+        else:
+            self._send({"tensors": list(weights.items())})
+        self._engine.collective_rpc("finish_weight_update")
+
+    def _replace_adapters(self, weights: Mapping[str, torch.Tensor]) -> None:
+        size = sum(tensor.nbytes for tensor in weights.values())
+        try:
+            replace_adapters(self._engine, self._folder, weights, folder_for(size))
+        except (ValueError, RuntimeError) as error:
+            raise EngineError(
+                f'vLLM does not take adapters of this model ({error}); set learner.adapter_sync = "merged"'
+            ) from error
 
     def _send(self, update: Mapping[str, object]) -> None:
         """`update` is `worker.NewWeights`, as vLLM wants it."""
@@ -251,8 +279,10 @@ def _import() -> None:
         raise EngineError(f"vLLM {vllm.__version__} is installed, {PINNED} is needed: {INSTALL}")
 
 
-def engine_args(folder: Path, settings: Settings, own_process: bool) -> Any:
-    """What vLLM is asked for."""
+def engine_args(
+    folder: Path, settings: Settings, own_process: bool, more: Mapping[str, Any] | None = None
+) -> Any:
+    """What vLLM is asked for; `more` is for adapters."""
     from vllm import EngineArgs, envs
     from vllm.config import WeightTransferConfig
     from vllm.platforms import current_platform
@@ -284,10 +314,11 @@ def engine_args(folder: Path, settings: Settings, own_process: bool) -> Any:
         generation_config="vllm",  # sampling comes from the request alone, never from the checkpoint
         use_tqdm_on_load=False,
         disable_log_stats=True,
+        **(more or {}),
     )
 
 
-def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> Any:
+def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed, more: Mapping[str, Any]) -> Any:
     _import()
     from vllm.v1.engine.llm_engine import LLMEngine
     from vllm.v1.executor import Executor
@@ -295,7 +326,7 @@ def _open(folder: Path, settings: Settings, own_process: bool, errors: Teed) -> 
     import actfirst.engines.vllm.worker  # noqa: F401 (makes the backend known)
 
     try:
-        config = engine_args(folder, settings, own_process).create_engine_config()
+        config = engine_args(folder, settings, own_process, more).create_engine_config()
         with errors.started() if own_process else nullcontext():
             return LLMEngine(config, Executor.get_class(config), log_stats=False, multiprocess_mode=own_process)
     except Exception as error:  # vLLM raises all kinds; each means that this engine cannot be had

@@ -29,9 +29,10 @@ class EngineActor:
     and a request says which swap was announced before it: it waits for that one.
     """
 
-    def __init__(self, settings: EngineSection | TeacherSection, model: Path) -> None:
+    def __init__(self, settings: EngineSection | TeacherSection, model: Path, adapter_rank: int = 0) -> None:
         self._settings = settings
         self._model = model
+        self._adapter_rank = adapter_rank
         self._engine: Engine  # from `start` on
         self._fetched: dict[
             int, dict[str, Tensor] | None
@@ -42,7 +43,7 @@ class EngineActor:
 
     async def start(self) -> None:
         """Load the model. Called once, before anything else."""
-        self._engine = await asyncio.to_thread(open_engine, self._settings, self._model)
+        self._engine = await asyncio.to_thread(open_engine, self._settings, self._model, self._adapter_rank)
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority, swap: int

@@ -61,7 +61,11 @@ class _Published:
 
 
 def start_fleet(
-    demand: Demand, settings: EngineSection | TeacherSection, model: Path, request_seconds: float = 1800.0
+    demand: Demand,
+    settings: EngineSection | TeacherSection,
+    model: Path,
+    request_seconds: float = 1800.0,
+    adapter_rank: int = 0,
 ) -> Fleet:
     """Engines over a checkpoint folder that every machine can read. `open` brings them up."""
     make = actors(EngineActor, demand, settings.threads)
@@ -69,7 +73,7 @@ def start_fleet(
     return Fleet(
         demand.name,
         demand.count,
-        lambda: make(settings, model.absolute()),
+        lambda: make(settings, model.absolute(), adapter_rank),
         settings.max_concurrency,
         request_seconds,
     )

@@ -77,7 +77,7 @@ class RankActor:
 
     def publish(self, dtype: str, averaged: bool) -> Stored:
         """Put the weights into the object store; the first rank says where they are."""
-        made = parcels(self._learner.named_weights(averaged=averaged), dtype)
+        made = parcels(self._learner.for_engines(averaged=averaged), dtype)
         references = [ray.put(parcel) for parcel in made if self._rank == 0]
         return Stored(self._learner.version, references)
 
@@ -86,11 +86,11 @@ class RankActor:
         self._group = WeightGroup(address, 0, size, device)
 
     def entries(self) -> tuple[Entry, ...]:
-        return entries(self._learner.named_weights())
+        return entries(self._learner.for_engines())
 
     def broadcast(self, dtype: str, averaged: bool) -> None:
         """Send the weights to all engines of the group; other ranks than the first only give their parts."""
-        weights = self._learner.named_weights(averaged=averaged)
+        weights = self._learner.for_engines(averaged=averaged)
         try:
             if self._group is not None:
                 self._group.send(weights, dtype)
