@@ -156,4 +156,6 @@ class TestEngines:
         monkeypatch.setitem(engines.SHAPES, "small", engines.Shape(64, 96, 2, 2, 1, 4096))
         (point,) = engines.measure(["small"], ["embedded"], [2], 3, 1, 1, tmp_path, lambda done, of, what: None)
         assert point.ahead("prefill") is None
-        assert all(len(found) == 1 for found in (point.seconds["embedded"].prefill, point.seconds["embedded"].decode))
+        assert all(
+            len(found) == 1 for found in (point.seconds["embedded"].prefill, point.seconds["embedded"].decode)
+        )

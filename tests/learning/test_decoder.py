@@ -29,7 +29,9 @@ def test_parameters_have_the_names_the_order_and_the_values_of_transformers(
         assert mine.requires_grad
     position = torch.tensor([[0, 1, 2, 1000]])
     for mine, other in zip(
-        ours.model.rotary_emb(torch.ones(1), position), theirs.model.rotary_emb(torch.ones(1), position), strict=True
+        ours.model.rotary_emb(torch.ones(1), position),
+        theirs.model.rotary_emb(torch.ones(1), position),
+        strict=True,
     ):
         assert torch.equal(mine, other)
 

@@ -15,7 +15,11 @@ from actfirst.models.tokenizer import PlainTokenizer, open_tokenizer
 
 CHATS = (
     [{"role": "user", "content": "go to <|im_end|> {x} {{ y }}\n"}],
-    [{"role": "system", "content": "Be short."}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+    [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+    ],
 )
 
 

@@ -1,8 +1,8 @@
 """The tokenizer of a model's folder with its chat template, without importing transformers where that is not needed.
 
-What transformers does with most folders it does not do with plain ones: a `tokenizer.json` that is taken as it is, whose
-special tokens are all among its own. Those are read here, in a tenth of a second. All others are opened by transformers,
-which takes seconds to import and knows what each family adds.
+A plain folder is one that transformers takes as it is: a `tokenizer.json` whose special tokens are all among its own.
+Those are read here, in a tenth of a second. All others are opened by transformers, which takes seconds to import and
+knows what each family adds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 _AS_IT_IS = ("TokenizersBackend", "PreTrainedTokenizerFast")
 _NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_CHANGES = ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens", "add_bos_token", "add_eos_token")
+_CHANGES = (
+    "added_tokens_decoder",
+    "extra_special_tokens",
+    "additional_special_tokens",
+    "add_bos_token",
+    "add_eos_token",
+)
 _CHANGING_FILES = ("special_tokens_map.json", "added_tokens.json")
 _TEMPLATE = "chat_template.jinja"
 
@@ -63,7 +69,7 @@ def open_tokenizer(folder: Path) -> ChatTokenizer:
         return plain
     from transformers import AutoTokenizer
 
-    return cast(ChatTokenizer, AutoTokenizer.from_pretrained(str(folder)))
+    return cast("ChatTokenizer", AutoTokenizer.from_pretrained(str(folder)))
 
 
 class PlainTokenizer:
@@ -71,9 +77,7 @@ class PlainTokenizer:
 
     is_fast = True
 
-    def __init__(
-        self, folder: Path, core: Tokenizer, special: Mapping[str, str], template: str | None
-    ) -> None:
+    def __init__(self, folder: Path, core: Tokenizer, special: Mapping[str, str], template: str | None) -> None:
         self.name_or_path = str(folder)
         self.backend_tokenizer = core
         self.chat_template = template

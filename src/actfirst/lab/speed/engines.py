@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,7 @@ import torch
 from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.open import open_engine
+from actfirst.errors import ConfigError
 from actfirst.lab.speed.models import write_checkpoint
 from actfirst.lab.spread import Spread, Told, ratios
 
@@ -119,6 +121,17 @@ def measure(
     finally:
         torch.set_num_threads(before)
     return points
+
+
+def with_tokenizer(folder: Path, size: str, source: Path) -> Path:
+    """A random model of a size, with the tokenizer of `source`, in `folder`."""
+    if size not in SHAPES:
+        raise ConfigError(f"there is no model {size!r} here; choose from {', '.join(SHAPES)}")
+    write_checkpoint(folder, {**SHAPES[size].config(), "max_position_embeddings": 2048})
+    for path in source.iterdir():
+        if "token" in path.name or path.suffix == ".jinja":
+            shutil.copyfile(path, folder / path.name)
+    return folder
 
 
 def to_json(points: Sequence[Point]) -> dict[str, object]:

@@ -62,11 +62,17 @@ def to_json(starts: list[Start]) -> dict[str, object]:
 def _start(arguments: tuple[str, ...]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", __name__, *arguments], cwd=folder, capture_output=True, text=True, check=False
+            [sys.executable, "-m", __name__, *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         told = Path(folder) / _TOLD
         if not told.is_file():
-            raise EngineError(f"`actfirst {' '.join(arguments)}` did not begin an episode: {done.stderr[-500:]}")
+            raise EngineError(
+                f"`actfirst {' '.join(arguments)}` did not begin an episode: {done.stderr[-500:]}"
+            )
         found: dict[str, float] = json.loads(told.read_text("utf-8"))  # noqa: TID251  our own
         return found
 
