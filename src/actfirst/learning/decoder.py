@@ -68,7 +68,9 @@ class Decoder(nn.Module):
 class _Body(nn.Module):
     def __init__(self, shape: ModelShape) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding.from_pretrained(_empty(shape.vocab_size, shape.hidden_size))
+        self.embed_tokens = nn.Embedding(
+            shape.vocab_size, shape.hidden_size, _weight=_empty(shape.vocab_size, shape.hidden_size)
+        )
         self.layers = nn.ModuleList(_Layer(shape) for _ in range(shape.layers))
         self.norm = _Norm(shape.hidden_size, shape.norm_eps)
         self.rotary_emb = _Rotary(shape)

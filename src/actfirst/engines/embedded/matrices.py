@@ -52,8 +52,9 @@ def gated(inputs: int, outputs: int, dtype: torch.dtype) -> Gated:
 
 def blocked(inputs: int, outputs: int, dtype: torch.dtype) -> bool:
     """Whether a matrix of this size is stored in blocks."""
-    usual = torch.get_default_device().type == "cpu" and torch.backends.mkldnn.is_available()
-    return usual and dtype is torch.float32 and inputs * outputs >= _LARGE
+    onednn = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+    here = onednn and torch.get_default_device().type == "cpu"
+    return here and dtype is torch.float32 and inputs * outputs >= _LARGE
 
 
 class Plain:
