@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.lab.speed import options, prompts, scale, update
+from actfirst.lab.speed import engines, options, prompts, scale, update
 from actfirst.lab.speed.models import Size, write_checkpoint
 from actfirst.lab.speed.update_child import sequences
 from actfirst.lab.spread import Spread, ratios
@@ -34,7 +34,7 @@ class TestRolloutOptions:
         settings = ["rollout.tasks_per_batch=3", "learner.batch_size=4", "environment.turn_limit=6"]
         rows = options.measure("pocket", settings, None, 1, lambda done, of, what: None)
         by_name = {row.name: row.rounds[0] for row in rows}
-        think, paper, admitted, prefixes, drafts, first = (by_name[name] for name, _ in options.ROWS)
+        think, paper, admitted, prefixes, drafts, first, growing = (by_name[name] for name, _ in options.ROWS)
         assert think.trained == paper.trained == admitted.trained == 8
         assert admitted.generated <= 10 < think.generated
         assert think.saved == paper.saved == admitted.saved == 0 < prefixes.saved
@@ -42,6 +42,7 @@ class TestRolloutOptions:
         assert drafts.steps < prefixes.steps
         # The same tasks, seeds and weights: with drafts the very same tokens come out, in fewer steps.
         assert drafts.generated_tokens == prefixes.generated_tokens == first.generated_tokens
+        assert growing.saved > first.saved
         assert rows[0].speedup(rows[0]) == Spread(1.0, 1.0, 1.0)
 
 
@@ -138,3 +139,23 @@ class TestUpdate:
         found = update.compare(job, Size(1, 1), 1, sys.executable, lambda done, of, what: None)
         assert found.ours.tokens == found.trl.tokens
         assert found.gradient_gap < 1e-4
+
+
+class TestEngines:
+    def test_rates_are_tokens_of_processor_seconds_and_pairs_of_rounds_are_compared(self) -> None:
+        embedded, vllm = engines.Seconds([2.0, 4.0], [1.0, 1.0]), engines.Seconds([4.0, 2.0], [3.0, 2.0])
+        point = engines.Point("12M", 12_000_000, 8, 16, {"embedded": embedded, "vllm": vllm})
+        assert point.rate("embedded", "prefill") == Spread(600.0, 400.0, 800.0)
+        assert point.rate("vllm", "decode").most == 64.0
+        assert point.ahead("prefill") == Spread(1.25, 0.5, 2.0)
+        assert point.ahead("decode") == Spread(2.5, 2.0, 3.0)
+        (row,) = engines.rows([point])
+        assert row["prefill, times vLLM"] == "1.25 (0.50-2.00)"
+
+    def test_the_embedded_engine_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(engines.SHAPES, "small", engines.Shape(64, 96, 2, 2, 1, 4096))
+        (point,) = engines.measure(["small"], ["embedded"], [2], 3, 1, 1, tmp_path, lambda done, of, what: None)
+        assert point.ahead("prefill") is None
+        assert all(
+            len(found) == 1 for found in (point.seconds["embedded"].prefill, point.seconds["embedded"].decode)
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actfirst.learning.balance import balanced_steps
@@ -47,6 +47,7 @@ def test_a_sample_beyond_the_budget_is_alone_and_a_rank_may_have_nothing() -> No
     assert balanced_steps([], 8, 2) == []
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.integers(1, 5), st.integers(20, 200), st.integers(0, 5))
 def test_every_sample_once_and_every_rank_in_every_step(count: int, ranks: int, budget: int, seed: int) -> None:
     samples = make_samples(count, seed=seed)

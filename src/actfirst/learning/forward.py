@@ -14,7 +14,6 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.attention.bias import causal_lower_right
 
 from actfirst.learning.packing import Layout
 from actfirst.learning.pieces import PLAIN, Module, Pieces, Rotation
@@ -143,13 +142,22 @@ def _attend(
             _grouped(query, queries).to(value.dtype),
             _grouped(key, group).to(value.dtype),
             _grouped(value, group),
-            attn_mask=None if queries == group else causal_lower_right(queries[1], group[1]),
+            attn_mask=None if queries == group else _last(queries[1], group[1], value.device),
             is_causal=queries == group,
             scale=attention.scaling,
             enable_gqa=True,
         )
         mixed.append(answer.transpose(1, 2).flatten(0, 1).flatten(1))
     return torch.cat(mixed) if len(mixed) > 1 else mixed[0]
+
+
+def _last(queries: int, keys: int, device: torch.device) -> Tensor:
+    """The causal mask of the last of `keys` positions."""
+    if device.type == "cpu":
+        return torch.ones(queries, keys, dtype=torch.bool).tril_(keys - queries)
+    from torch.nn.attention.bias import causal_lower_right  # imports the compiler, which takes a second
+
+    return causal_lower_right(queries, keys)
 
 
 def _grouped(stream: Tensor, group: tuple[int, int]) -> Tensor:

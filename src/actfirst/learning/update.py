@@ -24,6 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
+from actfirst.learning.adamw import AdamW
+from actfirst.learning.decoder import open_decoder
 from actfirst.learning.forward import (
     LayerCall,
     decoder_layer,
@@ -39,14 +41,12 @@ from actfirst.learning.pieces import PLAIN, Fused, Pieces
 from actfirst.learning.samples import check_samples
 from actfirst.learning.schedule import rate_of
 from actfirst.models.folder import read_config
-from actfirst.models.general import no_progress_bar, open_general
+from actfirst.models.general import open_general
 from actfirst.models.shapes import EMBEDDING, HEAD, hand_written, head_tokens
 from actfirst.records import TurnSample, UpdateStats
 
 AVERAGE = "average"
 """The moment that holds the averaged weights."""
-# transformers fills in a size that config.json leaves out, and builds a model of many gigabytes.
-_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +119,15 @@ class Learner:
         self._parameters: dict[str, torch.nn.Parameter] = {
             name: parameter for name, parameter in self._model.named_parameters() if parameter.requires_grad
         }
-        self._optimizer = torch.optim.AdamW(
-            self._parameters.values(),
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            fused=True,
+        self._optimizer = AdamW(
+            self._parameters.values(), settings.learning_rate, settings.betas, settings.weight_decay
         )
         self._average: dict[str, Tensor] = {}
         self._begin_average({})
 
     def _open(self, folder: Path) -> Any:
         """The model of a folder, in float32."""
-        return open_general(folder, torch.float32) if self.general else _open_model(folder)
+        return open_general(folder, torch.float32) if self.general else open_decoder(folder)
 
     def update(self, samples: Sequence[TurnSample]) -> UpdateStats:
         """One optimiser step on the mean over `samples`, or several over parts of them in their order.
@@ -141,8 +137,7 @@ class Learner:
         return self._update(samples, rate_of(self.version, self.settings))
 
     def _update(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        self._optimizer.rate = rate
         started = time.perf_counter()
         check_samples(samples, self._vocabulary, anchored=self.settings.kl_weight > 0)
         size = self.settings.batch_size if self.settings.whole_batches else len(samples)
@@ -187,7 +182,7 @@ class Learner:
         if not torch.tensor((work.sums.loss, norm)).isfinite().all():
             self._refuse(samples)
         self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         return work, norm
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
@@ -261,18 +256,17 @@ class Learner:
 
     def set_moments(self, moments: Mapping[str, Tensor]) -> None:
         """Take back what `moments` gave."""
-        numbers = {name: number for number, name in enumerate(self._parameters)}
-        by_number: dict[int, dict[str, Tensor]] = {}
+        of_each: dict[str, dict[str, Tensor]] = {}
         average: dict[str, Tensor] = {}
         for key, value in moments.items():
             moment, name = key.split(".", 1)
             if moment == AVERAGE:
                 average[name] = value
             else:
-                by_number.setdefault(numbers[name], {})[moment] = value
+                of_each.setdefault(name, {})[moment] = value
         self._begin_average(average)
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": by_number, "param_groups": groups})
+        for name, state in of_each.items():
+            self._optimizer.restore(self._parameters[name], state)
 
     @torch.no_grad()
     def _begin_average(self, stored: Mapping[str, Tensor]) -> None:
@@ -342,7 +336,8 @@ class Learner:
                 loss.backward()  # type: ignore[no-untyped-call]
             rows.append(row)
         if torch.is_grad_enabled():
-            state_NH.backward(torch.cat([_grad(leaf) for leaf in leaves]))  # type: ignore[no-untyped-call]
+            # As `state_NH.backward(gradient)`, which would import torch's symbolic algebra first.
+            (state_NH * torch.cat([_grad(leaf) for leaf in leaves])).sum().backward()  # type: ignore[no-untyped-call]
         return torch.stack(rows)
 
     @contextmanager
@@ -363,14 +358,14 @@ class Learner:
         """Find the samples whose own loss or gradient is not finite, and name them."""
         guilty = []
         for sample in (sample for sample in samples if any(sample.mask)):
-            self._optimizer.zero_grad(set_to_none=True)
+            self._optimizer.zero_grad()
             stats = fetch([self._backward(lay_out([sample], len(samples), self._loss, self.device))])
             norm = torch.nn.utils.get_total_norm(
                 [p.grad for p in self._parameters.values() if p.grad is not None]
             )
             if not (self._whole(norm).isfinite() and torch.tensor(stats.loss).isfinite()):
                 guilty.append(sample.id)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         named = ", ".join(guilty[:8]) + (f" and {len(guilty) - 8} more" if len(guilty) > 8 else "")
         raise UpdateError(
             f"update {self.version + 1} was not made: the loss or the gradient is not finite; "
@@ -387,25 +382,6 @@ def _pieces(settings: LearnerSection, device: str) -> Pieces:
 def _grad(leaf: Tensor) -> Tensor:
     assert leaf.grad is not None, "every chunk of the head has a loss"
     return leaf.grad
-
-
-def _open_model(folder: Path) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    stated = read_config(folder)
-    if missing := [key for key in _SIZES if key not in stated]:
-        raise CheckpointError(f"{folder / 'config.json'} does not say {', '.join(missing)}; copy it again")
-    try:
-        with no_progress_bar():
-            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-    except MemoryError:
-        raise
-    except Exception as error:  # transformers has no type of its own for a broken file
-        raise CheckpointError(
-            f"{folder} is no whole checkpoint: {type(error).__name__}: {error}; copy it again"
-        ) from error
-    # No dropout: the policy that is trained is the policy that was sampled.
-    return model.eval()
 
 
 def _checkpoint_layers(model: Any) -> None:

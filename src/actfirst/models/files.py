@@ -14,6 +14,7 @@ from actfirst.errors import CheckpointError
 from actfirst.models.folder import read_config, read_json
 from actfirst.models.shapes import ModelShape, read_shape
 from actfirst.models.token_text import TokenText
+from actfirst.models.tokenizer import read_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,7 @@ def _tensors(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _tokenizer(path: Path) -> Tokenizer | None:
-    if not path.is_file():
-        return None
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more special
-        raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
+    return read_tokenizer(path) if path.is_file() else None
 
 
 def eos_ids(folder: Path, tokenizer: Tokenizer | None = None) -> frozenset[int]:

@@ -110,10 +110,3 @@ def read_json(path: Path) -> dict[str, Any]:
         return read_object(path)
     except Unreadable as error:
         raise CheckpointError(f"{path} cannot be read: {error}; copy the checkpoint again") from error
-
-
-def quiet_libraries() -> None:
-    """No progress bars of transformers in between: what a command shows is its own business."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()

@@ -16,7 +16,7 @@ from actfirst.errors import ConfigError
 from actfirst.policy.parsing import ACTION, END_THINK, THINK
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from actfirst.models.tokenizer import ChatTokenizer
 
 _SENTINEL = "actfirst-sentinel-of-the-user-message"
 
@@ -43,7 +43,7 @@ class Ending(StrEnum):
         return ACTION if self is Ending.PREFILLED else ""
 
 
-def conversation(tokenizer: PreTrainedTokenizerFast, text: str, ending: Ending) -> str:
+def conversation(tokenizer: ChatTokenizer, text: str, ending: Ending) -> str:
     """The whole prompt of one user message as text."""
     prompt: str = tokenizer.apply_chat_template(
         [{"role": "user", "content": text}],
@@ -61,7 +61,7 @@ def opens_reasoning(prompt: str) -> bool:
     return prompt.rstrip().endswith(THINK)
 
 
-def around_user_text(tokenizer: PreTrainedTokenizerFast, ending: Ending) -> tuple[str, str]:
+def around_user_text(tokenizer: ChatTokenizer, ending: Ending) -> tuple[str, str]:
     """What stands before and after the user message, proven not to depend on it."""
     if not tokenizer.chat_template:
         raise ConfigError(
@@ -83,7 +83,7 @@ def around_user_text(tokenizer: PreTrainedTokenizerFast, ending: Ending) -> tupl
     return prefix, suffix
 
 
-def special_pattern(tokenizer: PreTrainedTokenizerFast) -> re.Pattern[str]:
+def special_pattern(tokenizer: ChatTokenizer) -> re.Pattern[str]:
     """Finds the tokenizer's special tokens."""
     return any_of([token.content for token in tokenizer.added_tokens_decoder.values() if token.special])
 

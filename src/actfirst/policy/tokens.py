@@ -29,13 +29,13 @@ from typing import TYPE_CHECKING
 from actfirst.environments.registry import built_in_kinds
 from actfirst.errors import ConfigError
 from actfirst.models.token_text import TokenText
+from actfirst.models.tokenizer import ChatTokenizer, open_tokenizer
 from actfirst.policy.chat_template import ODD_TEXTS, Ending, around_user_text, conversation, special_pattern
 from actfirst.policy.foreign_text import MARK, ControlTokens
 from actfirst.policy.render import read_templates
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
 
 _LOG = logging.getLogger(__name__)
 _CUT = re.compile(r"(?<=\S\n)(?=\S)")
@@ -63,7 +63,7 @@ class PromptEncoder:
     `characters_tokenised` counts the characters that went through the tokenizer since construction.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, *, cache_characters: int = 8_000_000) -> None:
+    def __init__(self, tokenizer: ChatTokenizer, *, cache_characters: int = 8_000_000) -> None:
         if not tokenizer.is_fast:
             raise ConfigError(f"{tokenizer.name_or_path}: prompts need a fast tokenizer (tokenizer.json)")
         self._tokenizer = tokenizer
@@ -269,14 +269,10 @@ class PromptEncoder:
 
 def open_encoder(model: Path) -> PromptEncoder:
     """The encoder of a model's folder."""
-    from transformers import AutoTokenizer
-
-    if not (model / "tokenizer.json").is_file():
-        raise ConfigError(f"{model} has no tokenizer.json: copy the model's tokenizer files there")
-    return PromptEncoder(AutoTokenizer.from_pretrained(str(model)))
+    return PromptEncoder(open_tokenizer(model))
 
 
-def _private_copy(tokenizer: PreTrainedTokenizerFast) -> Tokenizer:
+def _private_copy(tokenizer: ChatTokenizer) -> Tokenizer:
     # Whether special tokens are read as plain text is a switch on the tokenizer object, and transformers leaves
     # it as the last caller wanted it. A copy keeps others from changing our prompts, and us theirs.
     from tokenizers import Tokenizer

@@ -29,7 +29,7 @@ from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
 from actfirst.methods.acting import NextAction, Policy, ThinkThenAct, TrainingPoint, WithoutReference
 from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
-from actfirst.models.folder import quiet_libraries, resolve_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.tokens import PromptEncoder, open_encoder
 from actfirst.records import Task
 from actfirst.references.base import NoReferences, References
@@ -126,7 +126,6 @@ class Found:
 
 def find_parts(config: Config) -> Found:
     """Find and check all parts; raises the error that names what is wrong. Nothing is written."""
-    quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
     check_installed(config)

@@ -13,7 +13,7 @@ from actfirst.config.config import Config
 from actfirst.errors import ActfirstError, ConfigError
 from actfirst.evaluate.protocol import choose_tasks
 from actfirst.methods.table import method_of, needs_teacher
-from actfirst.models.folder import check_model, quiet_libraries, trained_model
+from actfirst.models.folder import check_model, trained_model
 from actfirst.models.hub import pinned
 from actfirst.rollout.stage import open_references, open_stage
 from actfirst.runs.sinks import check_sinks
@@ -34,7 +34,6 @@ def pin_models(config: Config) -> Config:
 
 def faults(config: Config) -> list[str]:
     """What is missing or does not fit, one message each; empty if a run can begin."""
-    quiet_libraries()
     found: list[str] = []
     checks: list[Callable[[Config], None]] = [
         _models,

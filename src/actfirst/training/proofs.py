@@ -35,6 +35,7 @@ from actfirst.errors import (
 from actfirst.methods.acting import Policy
 from actfirst.methods.table import ResponseTiming, method_of
 from actfirst.models.folder import read_config
+from actfirst.models.tokenizer import open_tokenizer
 from actfirst.policy.chat_template import Ending, opens_reasoning
 from actfirst.policy.parsing import THINK
 from actfirst.records import FastAction, Task, TurnContext
@@ -83,15 +84,14 @@ def check_installed(config: Config) -> None:
 
 def check_tokenizers(student: Path, teacher: Path) -> None:
     """Refuse a teacher whose token ids mean something else."""
-    from transformers import AutoTokenizer
-
-    ours, theirs = (AutoTokenizer.from_pretrained(str(path)) for path in (student, teacher))
+    ours, theirs = (open_tokenizer(path).backend_tokenizer for path in (student, teacher))
     if not same_but_for_padding(ours.get_vocab(), theirs.get_vocab()):
+        sizes = [tokenizer.get_vocab_size() for tokenizer in (ours, theirs)]
         raise TeacherError(
-            f"student {student} ({len(ours)} tokens) and teacher {teacher} ({len(theirs)} tokens) do not share a "
+            f"student {student} ({sizes[0]} tokens) and teacher {teacher} ({sizes[1]} tokens) do not share a "
             "tokenizer; token-level distillation needs the same vocabulary: choose models of one family"
         )
-    if ours(_PROBE)["input_ids"] != theirs(_PROBE)["input_ids"]:
+    if ours.encode(_PROBE).ids != theirs.encode(_PROBE).ids:
         raise TeacherError(
             f"student {student} and teacher {teacher} share a vocabulary but tokenise differently; "
             "use the same tokenizer.json for both"

@@ -20,7 +20,7 @@ from actfirst.config.load import dump_toml
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import RunFolderError, RunStopped
 from actfirst.learning.sft import as_samples, batch_at, digest, rate_at
-from actfirst.models.folder import quiet_libraries, resolve_model
+from actfirst.models.folder import resolve_model
 from actfirst.policy.tokens import open_encoder
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.runs.files import write_json
@@ -87,7 +87,6 @@ def fine_tune(
     nothing to store, and they end the process as they end any other.
     """
     watcher = watcher or SftWatcher()
-    quiet_libraries()
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
     config = config.model_copy(update={"learner": _without_rewards(config.learner)})

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from actfirst.cli.console import print_note, print_records, print_table, read_counts
-from actfirst.cli.lab import bench_envs, bench_gpu, bench_speed, bench_storing
+from actfirst.cli.lab import bench_engines, bench_envs, bench_gpu, bench_speed, bench_storing
 from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
@@ -263,3 +263,5 @@ app.command("limits")(bench_speed.limits)
 app.command("prompts")(bench_speed.prompts)
 app.command("update")(bench_speed.update)
 app.command("general")(bench_speed.general)
+app.command("startup")(bench_engines.startup)
+app.command("engines")(bench_engines.engines)

@@ -122,7 +122,10 @@ def prompts(
         str, typer.Option("--horizons", help="Turns of an episode; several to see growth.")
     ] = "15,30",
     response: Annotated[int, typer.Option(min=1, help="Tokens of a response in an update.")] = 64,
-    rounds: Annotated[int, typer.Option(min=1, help="Counted rounds of updates.")] = 5,
+    rounds: Annotated[int, typer.Option(min=0, help="Counted rounds of updates; 0: prefill alone.")] = 5,
+    size: Annotated[
+        str | None, typer.Option(help="12M or 135M: a random model with the student's tokenizer.")
+    ] = None,
     json_file: ResultFile = None,
 ) -> None:
     """The paper's prompts and growing ones on the same episodes: tokens prefilled, tokens of an update, seconds.
@@ -130,20 +133,30 @@ def prompts(
     \b
     actfirst bench prompts
     actfirst bench prompts --horizons 15,30,60 environment.turn_limit=60 rollout.generation.prompt_limit=1900
+    actfirst bench prompts --size 135M --tasks 2 --horizons 8 --rounds 0 engine.kind=vllm
     """
+    from tempfile import TemporaryDirectory
+
     from actfirst.config.load import resolve
+    from actfirst.lab.speed.engines import with_tokenizer
     from actfirst.lab.speed.prompts import measure_prefill, measure_updates, to_json
     from actfirst.lab.stored import header
     from actfirst.models.folder import resolve_model
 
     config, lengths = resolve(recipe, overrides or []), read_counts(turns, "--horizons")
     student = resolve_model(model or config.models.student, "--model" if model else "models.student")
-    with progress("episodes") as told:
-        prefill = measure_prefill(config, student, tasks, lengths, told)
-    with progress("updates") as told:
-        updates = measure_updates(config, student, tasks, max(lengths), response, rounds, told)
+    with TemporaryDirectory() as scratch:
+        if size is not None:
+            student = with_tokenizer(Path(scratch), size, student)
+        with progress("episodes") as told:
+            prefill = measure_prefill(config, student, tasks, lengths, told)
+        updates = []
+        if rounds:
+            with progress("updates") as told:
+                updates = measure_updates(config, student, tasks, max(lengths), response, rounds, told)
     _show_prefill(prefill)
-    _show_update_tokens(updates)
+    if updates:
+        _show_update_tokens(updates)
     write_result(json_file, {**header("bench-prompts"), "recipe": recipe, **to_json(prefill, updates)})
 
 
@@ -339,6 +352,9 @@ def _show_prefill(rows: list[Prefill]) -> None:
             "in no prefix": str(row.new),
             "new": str(least[row.turns]),
             "prefilled per new": f"{row.prefilled / least[row.turns]:.2f}",
+            "cached": str(row.cached),
+            "seconds": f"{row.seconds:.2f}",
+            "CPU seconds": f"{row.cpu:.2f}",
         }
         for row in rows
     )

@@ -157,18 +157,16 @@ class Model:
         last = len(w.layers) - 1
         for i, layer in enumerate(w.layers):
             normed = self._norm(x, self._hidden_eps)
-            bias = layer.qkv_bias
-            qkv = torch.mm(normed, layer.qkv) if bias is None else torch.addmm(bias, normed, layer.qkv)
+            qkv = layer.qkv.times(normed, layer.qkv_bias)
             attended = self._attention(i, qkv, layer.qk_scale, rope, decode, spans, wanted_only=i == last)
             if i == last and wanted is not None:  # nothing reads the other rows any more
                 x, attended = x[wanted], attended[wanted]
-            x.addmm_(attended, layer.out)
-            gate, up = torch.mm(self._norm(x, self._hidden_eps), layer.gate_up).chunk(2, -1)
-            x.addmm_(F.silu(gate).mul_(up), layer.down)
+            x = layer.out.added(attended, x)
+            x = layer.down.added(layer.gated.times(self._norm(x, self._hidden_eps)), x)
         return (self._norm(x, self._hidden_eps) * w.final_norm_H).to(self._dtype)
 
     def logits(self, hidden_RH: Tensor) -> Tensor:
-        return F.linear(hidden_RH, self.weights.head_VH).float()
+        return self.weights.head.times(hidden_RH).float()
 
     def _norm(self, x: Tensor, eps: Tensor) -> Tensor:
         """x / sqrt(sum(x^2) + width * eps); the weight and sqrt(width) are in the matrix that follows."""

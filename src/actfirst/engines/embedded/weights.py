@@ -2,7 +2,7 @@
 
 What packing does, once for each set of weights instead of once for each step:
 - q, k and v of one key-value group lie side by side: one product gives rows [G queries, key, value];
-- gate and up projections are one matrix; all matrices are stored [in, out];
+- matrices are stored as `matrices.py` says;
 - RMS norm weights (and the factor sqrt(width) of the norm) are multiplied into the matrix that follows;
 - 1 / sqrt(head_dim) is multiplied into the queries;
 - the two halves that rotary embedding pairs are interleaved, so that rotating is one complex product.
@@ -16,26 +16,27 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from actfirst.engines.embedded.matrices import Gated, Matrix, Plain, blocked, gated, matrix
 from actfirst.models.shapes import HEAD, ModelShape
 
 
 @dataclass(slots=True)
 class PackedLayer:
-    """One decoder layer, all matrices [in, out]. `qk_scale` is the norm weight of queries and key, or None.
+    """One decoder layer. `qk_scale` is the norm weight of queries and key, or None.
 
     `qkv_bias` are the biases of queries, key and value, or None.
     """
 
-    qkv: Tensor  # [hidden, kv_heads * (group + 2) * head_dim]
+    qkv: Matrix  # [hidden, kv_heads * (group + 2) * head_dim]
     qkv_bias: Tensor | None  # [kv_heads * (group + 2) * head_dim]
     qk_scale: Tensor | None  # [group + 1, head_dim]
-    out: Tensor  # [heads * head_dim, hidden]
-    gate_up: Tensor  # [hidden, 2 * intermediate]
-    down: Tensor  # [intermediate, hidden]
+    out: Matrix  # [heads * head_dim, hidden]
+    gated: Gated  # [hidden, intermediate]
+    down: Matrix  # [intermediate, hidden]
 
 
 class PackedWeights:
-    """All weights of a model. `install` overwrites them in place, so views of them stay valid."""
+    """All weights of a model."""
 
     def __init__(self, config: ModelShape, dtype: torch.dtype) -> None:
         c = config
@@ -45,16 +46,17 @@ class PackedWeights:
             return torch.empty(*shape, dtype=dtype)
 
         self.embed_VH = empty(c.vocab_size, c.hidden_size)
-        self.head_VH = self.embed_VH if c.tied_embeddings else empty(c.vocab_size, c.hidden_size)
+        self._shared = c.tied_embeddings and not blocked(c.hidden_size, c.vocab_size, dtype)
+        self.head = Plain(self.embed_VH.t()) if self._shared else matrix(c.hidden_size, c.vocab_size, dtype)
         self.final_norm_H = empty(c.hidden_size, dtype=torch.float32)
         self.layers = [
             PackedLayer(
-                qkv=empty(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim),
+                qkv=matrix(c.hidden_size, c.kv_heads * (c.group + 2) * c.head_dim, dtype),
                 qkv_bias=empty(c.kv_heads * (c.group + 2) * c.head_dim) if c.qkv_bias else None,
                 qk_scale=empty(c.group + 1, c.head_dim, dtype=torch.float32) if c.qk_norm else None,
-                out=empty(c.heads * c.head_dim, c.hidden_size),
-                gate_up=empty(c.hidden_size, 2 * c.intermediate_size),
-                down=empty(c.intermediate_size, c.hidden_size),
+                out=matrix(c.heads * c.head_dim, c.hidden_size, dtype),
+                gated=gated(c.hidden_size, c.intermediate_size, dtype),
+                down=matrix(c.intermediate_size, c.hidden_size, dtype),
             )
             for _ in range(c.layers)
         ]
@@ -63,8 +65,9 @@ class PackedWeights:
         """Copy a state dict in. Names and shapes are known to fit."""
         width = float(self.config.hidden_size) ** 0.5
         self.embed_VH.copy_(state["model.embed_tokens.weight"])
-        if not self.config.tied_embeddings:
-            self.head_VH.copy_(state[HEAD])
+        if not self._shared:
+            head_VH = self.embed_VH if self.config.tied_embeddings else state[HEAD]
+            self.head.install(head_VH.t())
         self.final_norm_H.copy_(state["model.norm.weight"]).mul_(width)
         for i, layer in enumerate(self.layers):
             self._install_layer(layer, state, f"model.layers.{i}.", width)
@@ -72,9 +75,9 @@ class PackedWeights:
     def tensors(self) -> list[Tensor]:
         """All of them, each once."""
         found = [self.embed_VH, self.final_norm_H]
-        found += [] if self.head_VH is self.embed_VH else [self.head_VH]
+        found += [] if self._shared else self.head.tensors()
         for layer in self.layers:
-            found += [layer.qkv, layer.out, layer.gate_up, layer.down]
+            found += [*layer.qkv.tensors(), *layer.out.tensors(), *layer.gated.tensors(), *layer.down.tensors()]
             found += [tensor for tensor in (layer.qk_scale, layer.qkv_bias) if tensor is not None]
         return found
 
@@ -84,7 +87,7 @@ class PackedWeights:
         c, group = self.config, self.config.group
 
         def read(name: str, what: str = "weight") -> Tensor:
-            return state[f"{prefix}{name}.{what}"].to(layer.out.device, torch.float32)
+            return state[f"{prefix}{name}.{what}"].to(self.embed_VH.device, torch.float32)
 
         perm = torch.arange(c.head_dim).view(2, -1).t().reshape(-1)
         into_attention = (read("input_layernorm") * width).view(-1, 1, 1, 1)
@@ -99,10 +102,9 @@ class PackedWeights:
         def heads(name: str) -> Tensor:
             return read(f"self_attn.{name}_proj").t().view(c.hidden_size, c.kv_heads, -1, c.head_dim)
 
-        qkv = layer.qkv.view(c.hidden_size, c.kv_heads, group + 2, c.head_dim)
-        qkv[:, :, :group] = heads("q")[..., perm] * (into_attention * query_scale)
-        qkv[:, :, group : group + 1] = heads("k")[..., perm] * into_attention
-        qkv[:, :, group + 1 :] = heads("v") * into_attention
+        query = heads("q")[..., perm] * (into_attention * query_scale)
+        key, value = heads("k")[..., perm] * into_attention, heads("v") * into_attention
+        layer.qkv.install(torch.cat((query, key, value), 2).view(c.hidden_size, -1))
         if layer.qkv_bias is not None:
             bias = layer.qkv_bias.view(c.kv_heads, group + 2, c.head_dim)
             q, k, v = (
@@ -113,7 +115,6 @@ class PackedWeights:
                 k[..., perm],
                 v,
             )
-        layer.out.copy_(read("self_attn.o_proj").t())
-        layer.gate_up[:, : c.intermediate_size] = read("mlp.gate_proj").t() * into_mlp
-        layer.gate_up[:, c.intermediate_size :] = read("mlp.up_proj").t() * into_mlp
-        layer.down.copy_(read("mlp.down_proj").t())
+        layer.out.install(read("self_attn.o_proj").t())
+        layer.gated.install(read("mlp.gate_proj").t() * into_mlp, read("mlp.up_proj").t() * into_mlp)
+        layer.down.install(read("mlp.down_proj").t())

@@ -18,7 +18,6 @@ from actfirst.config.sections import CheckpointSection
 from actfirst.lab.speed.models import Size
 from actfirst.lab.speed.sync import make_model, make_sample
 from actfirst.lab.spread import Spread, Told
-from actfirst.models.folder import quiet_libraries
 from actfirst.training.checkpoints import CHECKPOINT, Checkpoints
 from actfirst.training.clock import StageClock
 from actfirst.training.local import LocalLearner
@@ -44,7 +43,6 @@ def measure(config: Config, sizes: Sequence[Size], repeats: int, scratch: Path, 
 async def _measure(
     config: Config, sizes: Sequence[Size], repeats: int, scratch: Path, told: Told
 ) -> list[Waiting]:
-    quiet_libraries()
     found: list[Waiting] = []
     for number, size in enumerate(sizes, start=1):
         folder = scratch / f"{size.heads}x{size.layers}"

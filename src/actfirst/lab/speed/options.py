@@ -20,6 +20,7 @@ from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError, RolloutError
 from actfirst.lab.spread import Spread, Told, ratios
 from actfirst.methods.acting import TrainingPoint
+from actfirst.policy.render import read_templates
 from actfirst.records import Task
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
@@ -31,6 +32,7 @@ _OFF = (
     "engine.prefix_caching=false",
     "engine.priority=false",
     "engine.preempt=false",
+    "environment.prompts=paper",
 )
 ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("think-then-act", ("rollout.method=vanilla",)),
@@ -39,6 +41,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("+ shared prefixes", ("engine.prefix_caching=true",)),
     ("+ drafts", ("rollout.generation.drafts=true",)),
     ("+ fast first", ("engine.priority=true", "engine.preempt=true")),
+    ("+ growing prompts", ("environment.prompts=growing",)),
 )
 """Each row adds its settings to those of the rows before it; the first two differ in the method alone."""
 
@@ -149,8 +152,11 @@ async def _measure(
     try:
         for config in configs:
             opened.append(engine := open_engine(config.engine, student or parts.student))
-            policy = parts.stage.policy(engine, parts.encoder, config.rollout.generation)
-            mine = replace(parts, config=config)
+            shown = config.environment
+            templates = read_templates(parts.stage.kind.prompts, shown.prompts, shown.templates)
+            stage = replace(parts.stage, templates=templates)
+            policy = stage.policy(engine, parts.encoder, config.rollout.generation)
+            mine = replace(parts, config=config, stage=stage)
             collector = open_collector(mine, policy, EngineTeacher(opened[0]), time.monotonic)
             players.append(_Player(collector, engine, config))
         for index in range(rounds + 1):

@@ -38,7 +38,8 @@ Prompts = tuple[tuple[int, ...], tuple[int, ...]]  # of a turn: the fast action'
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """Prompts of some episodes: their tokens, those that the engine computed, and those that were new.
+    """Prompts of some episodes: their tokens, those that the engine computed, those that it had, and those that were
+    new; seconds by the clock and of the processor.
 
     A token is new if no earlier prompt of its episode begins with everything up to it.
     """
@@ -47,7 +48,10 @@ class Prefill:
     turns: int
     tokens: int
     prefilled: int
+    cached: int
     new: int
+    seconds: float
+    cpu: float
 
 
 @dataclass
@@ -119,21 +123,33 @@ def measure_prefill(
         for place, order in enumerate(ORDERS, start=1):
             templates = read_templates(kind.prompts, order)
             asked = [prompts(config, encoder, templates, contexts) for contexts in episodes]
-            prefilled = asyncio.run(_play(config, student, asked))
-            tokens = sum(len(prompt) for episode in asked for turn in episode for prompt in turn)
-            rows.append(Prefill(order, length, tokens, prefilled, sum(map(new_tokens, asked))))
+            rows.append(asyncio.run(_play(config, student, asked, order, length)))
             told(number * len(ORDERS) + place, len(turns) * len(ORDERS), f"{order}, {length} turns")
     return rows
 
 
-async def _play(config: Config, student: Path, episodes: Sequence[Sequence[Prompts]]) -> int:
-    """Prompt tokens that the engine computes for the episodes."""
+async def _play(
+    config: Config, student: Path, episodes: Sequence[Sequence[Prompts]], order: PromptOrder, turns: int
+) -> Prefill:
+    """What the episodes cost on a fresh engine."""
     engine = open_engine(config.engine, student)
     try:
+        await engine.generate(episodes[0][0][0][:1], Sampling(1, seed=0))  # its first request warms it up
+        before, cpu, begun = engine.stats(), time.process_time(), time.perf_counter()
         await together(_episode(engine, episode) for episode in episodes)
-        return engine.stats().prefilled_tokens
+        seconds, cpu, stats = time.perf_counter() - begun, time.process_time() - cpu, engine.stats()
     finally:
         await engine.close()
+    return Prefill(
+        order=order,
+        turns=turns,
+        tokens=sum(len(prompt) for episode in episodes for turn in episode for prompt in turn),
+        prefilled=stats.prefilled_tokens - before.prefilled_tokens,
+        cached=stats.cached_tokens - before.cached_tokens,
+        new=sum(map(new_tokens, episodes)),
+        seconds=seconds,
+        cpu=cpu,
+    )
 
 
 async def _episode(engine: Engine, episode: Sequence[Prompts]) -> None:

@@ -23,7 +23,7 @@ from actfirst.errors import EngineError
 from actfirst.lab.speed.models import HEAD_WIDTH, Size, write_checkpoint
 from actfirst.lab.spread import Told
 from actfirst.models.files import read_files
-from actfirst.models.folder import quiet_libraries, resolve_model
+from actfirst.models.folder import resolve_model
 from actfirst.models.plain import open_plain, plain_logprobs
 from actfirst.records import TurnSample, UpdateStats
 
@@ -80,7 +80,6 @@ def to_json(timings: Sequence[SyncTiming]) -> list[dict[str, object]]:
 async def _measure(
     config: Config, sizes: Sequence[Size], repeats: int, scratch: Path, told: Told
 ) -> list[SyncTiming]:
-    quiet_libraries()
     timings = []
     on_ray = config.runtime.kind == "ray"
     with _cluster(config) if on_ray else nullcontext():

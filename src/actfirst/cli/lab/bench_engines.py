@@ -1,0 +1,77 @@
+"""`actfirst bench startup | engines`: what a command costs before it does anything, and engines side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from actfirst.cli.console import print_note, print_records, read_counts, write_result
+from actfirst.cli.options import Repeats, ResultFile, Threads
+from actfirst.cli.progress import progress
+
+
+def startup(
+    commands: Annotated[list[str] | None, typer.Argument(help="train, eval, play. Default: all.")] = None,
+    repeats: Repeats = 5,
+    json_file: ResultFile = None,
+) -> None:
+    """Processor time and modules of `train`, `eval` and `play` up to their first episode.
+
+    \b
+    actfirst bench startup
+    actfirst bench startup train --repeats 10
+    """
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.startup import COMMANDS, measure, to_json
+    from actfirst.lab.stored import header
+
+    if unknown := [name for name in commands or () if name not in COMMANDS]:
+        raise ConfigError(f"there is no command {unknown[0]!r} here; choose from {', '.join(COMMANDS)}")
+    with progress("rounds") as told:
+        starts = measure(commands or list(COMMANDS), repeats, told)
+    print_records(
+        {
+            "command": f"actfirst {start.command}",
+            "processor time to the first episode (s)": start.spread.text(),
+            "modules": f"{start.modules:,}",
+        }
+        for start in starts
+    )
+    write_result(json_file, {**header("bench-startup"), **to_json(starts)})
+
+
+def engines(
+    models: Annotated[list[str] | None, typer.Argument(help="12M, 135M. Default: both.")] = None,
+    batches: Annotated[str, typer.Option(help="Requests at once, as in 1,8,32.")] = "1,8,32",
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens decoded for each request.")] = 32,
+    repeats: Repeats = 5,
+    threads: Threads = 1,
+    json_file: ResultFile = None,
+) -> None:
+    """The embedded engine beside vLLM (eager), where it is installed: tokens per second of processor time.
+
+    Random Qwen3 models in float32, prompts of 200 tokens, no shared prefixes; the engines take turns in one process.
+
+    \b
+    actfirst bench engines
+    actfirst bench engines 12M --batches 8 --repeats 2
+    """
+    from importlib.util import find_spec
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from actfirst.errors import ConfigError
+    from actfirst.lab.speed.engines import SHAPES, measure, rows, to_json
+    from actfirst.lab.stored import header
+
+    if unknown := [name for name in models or () if name not in SHAPES]:
+        raise ConfigError(f"there is no model {unknown[0]!r} here; choose from {', '.join(SHAPES)}")
+    kinds = ["embedded", "vllm"] if find_spec("vllm") is not None else ["embedded"]
+    if "vllm" not in kinds:
+        print_note("vLLM is not installed, so the embedded engine is alone (docs/engines.md)")
+    sizes = read_counts(batches, "--batches")
+    with TemporaryDirectory() as scratch, progress("rounds") as told:
+        points = measure(models or list(SHAPES), kinds, sizes, tokens, repeats, threads, Path(scratch), told)
+    print_records(rows(points))
+    write_result(json_file, {**header("bench-engines"), **to_json(points)})
