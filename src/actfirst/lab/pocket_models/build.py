@@ -27,6 +27,7 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
 from actfirst.config.sections import LearnerSection
+from actfirst.environments.alfworld.lexicon import LEXICON, numbered_names
 from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
 from actfirst.environments.pocket.kind import KIND
 from actfirst.errors import ConfigError
@@ -249,7 +250,7 @@ def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFa
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
         kinds = {kind.lower(): _HIGHEST_NUMBER for kind in (*OBJECTS, *RECEPTACLE_TYPES)}
-        train_tokenizer(_texts(plan), kinds, [read_templates(KIND.prompts)]).save_pretrained(folder)
+        train_tokenizer(_texts(plan), numbered_names(kinds), LEXICON, [read_templates(KIND.prompts)]).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 

@@ -1,0 +1,27 @@
+"""The words of a world, for whoever makes a tokenizer for small models that know this world and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+def _none(world: Any) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """What is one token although it is more than a word or less: prompts are what a small model spends its time on.
+
+    - `phrases`: stock phrases of observations. None of them occurs in reasons or actions.
+    - `pieces`: how text is cut before the usual rules cut it, as regular expressions, the first that fits counts.
+    - `names`: texts with all names of an opened world, which a sample of walks might lack.
+    - `walks`: walks through training tasks, at most, whose words are learned.
+    """
+
+    phrases: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()
+    names: Callable[[Any], Iterable[str]] = _none
+    walks: int = 900
