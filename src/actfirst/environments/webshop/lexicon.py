@@ -10,37 +10,25 @@ from actfirst.environments.lexicon import Lexicon
 if TYPE_CHECKING:
     from actfirst.environments.webshop.world import WebshopWorld
 
-_NAVIGATION = tuple(
-    f"[button] {button} [button_]\n"
-    for button in ("Back to Search", "< Prev", "Next >", "Description", "Features", "Reviews", "Buy Now")
-)
-_PURCHASED = (
-    "Thank you for shopping with us!\nYour code: \nNone\n (Paste it in your MTurk interface.)\nPurchased\nasin\n"
-)
-_NOT_TOLD = (
-    "\nattrs\nNone\ncategory\nNone\nquery\nNone\nproduct category\nNone\nTarget\nasin\noptions\nattrs\nprice upper\n"
-    "instuction text\ncategory\nproduct category\nquery\nGoal \nNone\nReward\nYour score (min 0.0, max 1.0)\n"
-)
+_BUTTONS = ("Back to Search", "< Prev", "Next >", "Description", "Features", "Reviews", "Buy Now", "Search")
 _PHRASES = (
-    *_NAVIGATION,
-    "WebShop\nInstruction: \n",
-    "Instruction:\n",
-    "[button] Search [button_]\n",
-    "Rating: N.A.\n",
-    _PURCHASED,
-    _NOT_TOLD,
-    "\nReward Details \nNone\n",
+    *(f"[button] {button} [button_]" for button in _BUTTONS),
+    *(f"'click[{button.lower()}]'," for button in _BUTTONS),
+    "'search[<your query>]',",
+    "Rating: N.A.",
+    "Thank you for shopping with us!",
+    " (Paste it in your MTurk interface.)",
+    "Your score (min 0.0, max 1.0)",
 )
 _PIECES = (
-    r"\n\[(?:clicked )?button\] ",
+    r"\[(?:clicked )?button\](?: (?=B[0-9]))?",
     r"  \[(?:clicked )?button\](?= )",
-    r" \[(?:clicked )?button_\]\n",
-    r"',\n'click\[",
+    r" \[(?:clicked )?button_\]",
     r"'?(?:click|search)\[",
-    r"\]',?(?=\n)",
-    r" ?[Bb][0-9][0-9A-Za-z]{8}\b",
-    r"(?:Page|You have clicked|Price:)(?= )",
-    r" \(Total results: \d+\)\n",
+    r"\]',",
+    r"[Bb][0-9][0-9A-Za-z]{8}\b",
+    r"(?:You have clicked|Price:)(?= )",
+    r" \(Total results: \d+\)",
     r" ?\$",
 )
 
@@ -48,10 +36,10 @@ _PIECES = (
 def _names(world: WebshopWorld) -> Iterator[str]:
     for product in world.shop.shelf:
         yield f"{product.asin} {product.asin.lower()}"
-        yield f"[button] {product.asin} {product.asin.lower()}"
         yield f"{product.title}\n{product.price_tag}"
+        yield f"{product.instruction or ''} [{(product.instruction or '').removeprefix('Find me ')}"
         for group, values in product.options:
-            yield from (f"{group}: {value}\n'click[{value}]'" for value in values)
+            yield from (f"{group}: {value}\nclick[{value}]" for value in values)
 
 
-LEXICON = Lexicon(_PHRASES, _PIECES, _names)
+LEXICON = Lexicon(_PHRASES, _PIECES, _names, walks=200, akin=True)

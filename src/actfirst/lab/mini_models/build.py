@@ -82,7 +82,7 @@ def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
         kind, world = _open(recipe, plan.settings)
         say("tokenizer: collecting the words of the tasks")
         tokenizer = make_tokenizer(kind, world, plan.vocabulary_walks)
-        model = new_model(plan.shape, tokenizer)
+        model = new_model(plan.shape, tokenizer, kind.lexicon.akin)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         say(f"{len(tokenizer)} tokens, {sum(part.numel() for part in model.parameters()):,} parameters")

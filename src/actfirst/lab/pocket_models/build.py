@@ -267,8 +267,9 @@ def _texts(plan: BuildPlan) -> Iterator[str]:
             yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A model of random weights that knows which names are about the same kind of thing."""
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, akin: bool = False) -> PreTrainedModel:
+    """A model of random weights that knows which names are about the same kind of thing, and with `akin` which tokens
+    are one word in several spellings."""
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(
@@ -289,6 +290,8 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMod
         )
     )
     _compose_names(model, tokenizer)
+    if akin:
+        _relate_spellings(model, tokenizer)
     return model
 
 
@@ -301,6 +304,17 @@ def _compose_names(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -
         if name := _NUMBERED.fullmatch(token):
             kind, number = (vectors[vocabulary[_SPACE + part]] for part in name.groups())
             vectors[place] = 0.8 * kind + 0.4 * number + 0.2 * vectors[place]
+
+
+@torch.no_grad()
+def _relate_spellings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Let " Black", "Black" and " black" begin near "black": what is read in one spelling is copied in another."""
+    vectors = model.get_input_embeddings().weight
+    vocabulary = tokenizer.get_vocab()
+    for token, place in sorted(vocabulary.items()):
+        plain = vocabulary.get(token.removeprefix(_SPACE).lower(), place)
+        if plain != place:
+            vectors[place] = 0.8 * vectors[plain] + 0.6 * vectors[place]
 
 
 def _load(folder: Path) -> PreTrainedModel:
