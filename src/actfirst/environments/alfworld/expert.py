@@ -36,7 +36,9 @@ _Step = tuple[tuple[str, ...], str]
 """A decision: the sentences that lead to it, and the action."""
 
 
-def expert_turn(context: TurnContext, rng: Random | None = None, experience: Prior | None = None) -> Demonstrated:
+def expert_turn(
+    context: TurnContext, rng: Random | None = None, experience: Prior | None = None
+) -> Demonstrated:
     """Decide from what the context shows. `rng` varies phrases without information; None keeps them fixed."""
     goal = read_instruction(context.instruction)
     belief = recall(context)

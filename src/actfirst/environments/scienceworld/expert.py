@@ -1,7 +1,7 @@
 """A rule-based agent for some task types of ScienceWorld that knows only what it has read, and gives its reasons.
 
 It knows the types `find-*` (focus on a thing, bring it to a box) and `use-thermometer` (measure a thing, bring it to the
-box for what was measured), where living things and plants are, and what belongs to the outside and is not alive. What it
+box for what it measured), where living things and plants are, and what belongs to the outside and is not alive. What it
 remembers is rebuilt from the whole history each turn, so it takes over after any history. In other tasks it looks around.
 
 Its words are regular: the task, where it is, what it holds, then the next step and what is missing for it. Each sentence
@@ -23,7 +23,9 @@ Stage = Literal["go", "focus", "tool", "take", "measure", "carry", "place", "los
 """What a turn is for: to go where the thing is, to focus on it, all about the thermometer, to take the thing, to measure
 it, to go where the box is, to put it there, or to look around because nothing else is known."""
 
-_FIND = re.compile(r"find a\(n\) (.+?)\. First, focus on the thing\. Then, move it to the (\w+ box) in the ([\w ]+)\.")
+_FIND = re.compile(
+    r"find a\(n\) (.+?)\. First, focus on the thing\. Then, move it to the (\w+ box) in the ([\w ]+)\."
+)
 _MEASURE = re.compile(
     r"measure the temperature of (.+?), which is located around the ([\w ]+)\. .*? above (\S+) degrees celsius, "
     r"place it in the (\w+ box)\. .*? below \S+ degrees celsius, place it in the (\w+ box)\. "
@@ -41,7 +43,9 @@ _TOOL = "thermometer"
 _HOMES = {"plant": "greenhouse"}
 _ELSE = "outside"
 _NOT_ALIVE = frozenset(("axe", "shovel", "wood", "fire pit", "fountain", "ground"))
-_SURROUNDINGS = frozenset(("agent", "air", "foundry", "greenhouse", "kitchen", "outside", "substance in fountain"))
+_SURROUNDINGS = frozenset(
+    ("agent", "air", "foundry", "greenhouse", "kitchen", "outside", "substance in fountain")
+)
 _ROOMS = ("art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room")
 _ROOMS += ("outside", "workshop")
 
@@ -172,9 +176,6 @@ class _Expert:
         held = [name for name in memory.held if name != _TOOL]
         if not held:
             return self._take(focused[-1])
-        if goal.limit and not memory.measured:
-            said = f"I have not measured {held[-1]}."
-            return "measure", (said,), self._listed(f"use {_TOOL} on {{}}", (held[-1], goal.thing))
         return self._bring(held[-1])
 
     def _focus(self) -> _Step:
@@ -209,17 +210,21 @@ class _Expert:
         return "take", (*said, "The next step is to take it."), self._listed("pick up {}", names)
 
     def _bring(self, held: str) -> _Step:
+        """Things warm up and cool down on the way, so they are measured beside the boxes."""
         goal, memory = self._goal, self._memory
-        box, said = goal.box, ""
-        if goal.limit:
-            above = float(memory.measured) > float(goal.limit)
-            box = goal.box if above else goal.below
-            said = f"It measures {memory.measured}, {'above' if above else 'below'} {goal.limit}."
-        thoughts = (*((said,) if said else ()), f"It goes to the {box} in the {goal.home}.")
         if memory.room != goal.home:
-            return self._at("carry", goal.home, " ".join(thoughts), "")
+            box = "a box" if goal.limit else f"the {goal.box}"
+            return self._at("carry", goal.home, f"It goes to {box} in the {goal.home}.", "")
         names = (held, held.rpartition(" ")[0], goal.thing)
-        return "place", (*thoughts, "I am there."), self._listed(f"move {{}} to {box}", names)
+        if not goal.limit:
+            thoughts = (f"It goes to the {goal.box} in the {goal.home}.", "I am there.")
+            return "place", thoughts, self._listed(f"move {{}} to {goal.box}", names)
+        if not memory.measured:
+            return "measure", ("I have not measured it.",), self._listed(f"use {_TOOL} on {{}}", names)
+        above = float(memory.measured) > float(goal.limit)
+        box = goal.box if above else goal.below
+        said = f"It measures {memory.measured}, {'above' if above else 'below'} {goal.limit}."
+        return "place", (said, f"It goes to the {box}."), self._listed(f"move {{}} to {box}", names)
 
     def _at(self, stage: Stage, room: str, said: str, action: str) -> _Step:
         """Do something in a room: go there first."""

@@ -6,7 +6,16 @@ from actfirst.environments.lexicon import Lexicon
 
 _COMMANDS = (
     *("activate OBJ", "close OBJ", "deactivate OBJ", "dunk OBJ in OBJ", "eat OBJ", "flush OBJ", "focus on OBJ"),
-    *("go OBJ", "inventory", "look around", "look at OBJ", "look in OBJ", "mix OBJ", "move OBJ to OBJ", "open OBJ"),
+    *(
+        "go OBJ",
+        "inventory",
+        "look around",
+        "look at OBJ",
+        "look in OBJ",
+        "mix OBJ",
+        "move OBJ to OBJ",
+        "open OBJ",
+    ),
     *("pick up OBJ", "pour OBJ in OBJ", "put down OBJ", "read OBJ", "reset task", "task", "teleport OBJ"),
     *("use OBJ on OBJ", "wait", "wait1"),
 )

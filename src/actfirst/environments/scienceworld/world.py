@@ -43,7 +43,9 @@ class ScienceworldWorld:
         self.turn_limit = turn_limit
         self.gate: Gate = gate
         self.fingerprint = f"scienceworld-{VERSION}-{PRESET}-{REVISION[gate]}-s{seed}"
-        self._tasks = {split: tasks for split in SPLITS if (tasks := list_tasks(chosen, split, eval_variations))}
+        self._tasks = {
+            split: tasks for split in SPLITS if (tasks := list_tasks(chosen, split, eval_variations))
+        }
 
     def splits(self) -> Sequence[str]:
         return tuple(self._tasks)

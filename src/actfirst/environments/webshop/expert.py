@@ -87,7 +87,9 @@ def confused_turn(context: TurnContext, rng: Random) -> Demonstrated:
     if stage == "choose":
         asin = rng.choice([asin for _, asin, _ in right.results] or [""])
         return _said(right.needs(), ((f"{asin} fits.",), _click(asin)) if asin else right.decide(), stage)
-    steps = [_Shopper(context, replace(wish, options=other)).decide() for other in _others(wish, right.choices, rng)]
+    steps = [
+        _Shopper(context, replace(wish, options=other)).decide() for other in _others(wish, right.choices, rng)
+    ]
     steps += [((f"{value} is not here.", "I go back."), _BACK) for _, value in wish.options[:1]]
     wrong = [step for step in steps if step[1] != action] or [(("This is a page of details.",), _BACK)]
     return _said(right.needs(), rng.choice(wrong), stage)

@@ -250,7 +250,9 @@ def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFa
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
         kinds = {kind.lower(): _HIGHEST_NUMBER for kind in (*OBJECTS, *RECEPTACLE_TYPES)}
-        train_tokenizer(_texts(plan), numbered_names(kinds), LEXICON, [read_templates(KIND.prompts)]).save_pretrained(folder)
+        train_tokenizer(
+            _texts(plan), numbered_names(kinds), LEXICON, [read_templates(KIND.prompts)]
+        ).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
