@@ -82,6 +82,7 @@ def test_the_same_build_makes_models_for_another_world(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "student")
     encoder = PromptEncoder(tokenizer)
     product = open_webshop("", nouns="simple").shop.shelf[0]
+    assert len(encoder.encode_markup(f" {product.asin} was opened.")) == 5
     for text in (product.asin, product.asin.lower(), "[button] Buy Now [button_]", "'search[<your query>]',"):
         assert len(encoder.encode_markup(text)) == 1, text
 

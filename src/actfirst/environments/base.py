@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from actfirst.config.base import Section
 from actfirst.environments.comparing import Comparing, Walk, any_admissible
 from actfirst.environments.findings import Check
-from actfirst.environments.lexicon import Lexicon
+from actfirst.environments.lexicon import NO_LEXICON, Lexicon
 from actfirst.environments.rules import TransitionRules
 from actfirst.environments.solving import ReferenceSources
 from actfirst.records import Observation, Task
@@ -185,5 +185,5 @@ class EnvironmentKind(Generic[S]):
     checks: Callable[[], Sequence[Check]] = tuple
     walk: Walk = any_admissible
     sample: str = ""
-    lexicon: Lexicon = Lexicon()
+    lexicon: Lexicon = NO_LEXICON
     comparing: Comparing | None = None

@@ -28,3 +28,7 @@ class Lexicon:
     names: Callable[[Any], Iterable[str]] = _none
     walks: int = 900
     akin: bool = False
+
+
+NO_LEXICON = Lexicon()
+"""Of a world that says nothing of its words: all of them are cut by the usual rules."""

@@ -22,7 +22,8 @@ Rewrite = Callable[[str, Observation], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Demonstrated:
-    """What a demonstrator thinks and does, and at which stage of the task. The action is a valid one."""
+    """What a demonstrator thinks and does, and at which stage of the task. The action is valid, unless the
+    environment understands what it does not list."""
 
     reasoning: str
     action: str

@@ -17,9 +17,9 @@ FIND = "Your task is to find a(n) living thing. First, focus on the thing. Then,
 PLANT = FIND.replace("living thing", "plant")
 MEASURE = (
     "Your task is to measure the temperature of metal fork, which is located around the bathroom. First, focus on the "
-    "thermometer. Next, focus on the metal fork. If the metal fork temperature is above 0.0 degrees celsius, place it in "
-    "the yellow box. If the metal fork temperature is below 0.0 degrees celsius, place it in the purple box. The boxes "
-    "are located around the living room."
+    "thermometer. Next, focus on the metal fork. If the metal fork temperature is above 0.0 degrees celsius, place it "
+    "in the yellow box. If the metal fork temperature is below 0.0 degrees celsius, place it in the purple box. "
+    "The boxes are located around the living room."
 )
 ROOM = "This room is called the hallway. In it, you see: "
 OUTSIDE = ("agent", "air", "axe", "door to kitchen", "dove", "egg turtle", "ground", "outside")
@@ -70,7 +70,9 @@ def test_a_living_thing_is_focused_on_taken_and_brought_to_its_box(
 
 
 def test_a_plant_is_taken_with_the_pot_that_it_was_seen_in() -> None:
-    pots = "In it, you see: \n\ta flower pot 2 (containing soil)\n\ta flower pot 4 (containing a pea plant in the adult stage, soil)"
+    pots = (
+        "a flower pot 2 (containing soil)\n\ta flower pot 4 (containing a pea plant in the adult stage, soil)"
+    )
     went = (ROOM, "teleport to greenhouse", "You teleport to the greenhouse.")
     assert expert_turn(context(PLANT, *went)).action == "look around", "it does not know the pots"
     focused = (*went, "look around", pots, "focus on adult pea plant", "You focus on the pea plant.")

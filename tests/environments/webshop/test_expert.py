@@ -1,4 +1,4 @@
-"""The shopper that has to look: it searches, opens what is not too dear, goes back if an option is missing, and buys."""
+"""The shopper that has to look: it searches, opens what it can pay, goes back if an option is missing, and buys."""
 
 from __future__ import annotations
 

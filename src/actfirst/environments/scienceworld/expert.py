@@ -1,11 +1,12 @@
 """A rule-based agent for some task types of ScienceWorld that knows only what it has read, and gives its reasons.
 
-It knows the types `find-*` (focus on a thing, bring it to a box) and `use-thermometer` (measure a thing, bring it to the
-box for what it measured), where living things and plants are, and what belongs to the outside and is not alive. What it
-remembers is rebuilt from the whole history each turn, so it takes over after any history. In other tasks it looks around.
+It knows the types `find-*` (focus on a thing, bring it to a box) and `use-thermometer` (measure a thing, bring it to
+the box for what it measured), where living things and plants are, and what belongs to the outside and is not alive.
+What it remembers is rebuilt from the whole history each turn, so it takes over after any history. In other tasks it
+looks around.
 
-Its words are regular: the task, where it is, what it holds, then the next step and what is missing for it. Each sentence
-follows from the text before it by copying or by one lookup.
+Its words are regular: the task, where it is, what it holds, then the next step and what is missing for it. Each
+sentence follows from the text before it by copying or by one lookup.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from actfirst.environments.solving import Demonstrated
 from actfirst.records import TurnContext
 
 Stage = Literal["go", "focus", "tool", "take", "measure", "carry", "place", "lost"]
-"""What a turn is for: to go where the thing is, to focus on it, all about the thermometer, to take the thing, to measure
-it, to go where the box is, to put it there, or to look around because nothing else is known."""
+"""What a turn is for: to go where the thing is, to focus on it, all about the thermometer, to take the thing, to
+measure it, to go where the box is, to put it there, or to look around because nothing else is known."""
 
 _FIND = re.compile(
     r"find a\(n\) (.+?)\. First, focus on the thing\. Then, move it to the (\w+ box) in the ([\w ]+)\."
@@ -52,7 +53,8 @@ _ROOMS += ("outside", "workshop")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a task asks for. `limit` is empty where nothing is measured; else `box` is for above, `below` for below it."""
+    """What a task asks for. `limit` is empty where nothing is measured; else `box` is for above it and `below` for
+    below it."""
 
     thing: str
     room: str
@@ -114,8 +116,8 @@ def expert_turn(context: TurnContext) -> Demonstrated:
 
 
 def confused_turn(context: TurnContext, rng: Random) -> Demonstrated:
-    """What the expert would do if it were about another thing, another room or another box: what it says of the task, of
-    itself and of what it holds is true."""
+    """What the expert would do if it were about another thing, another room or another box: what it says of the task,
+    of itself and of what it holds is true."""
     goal, memory = read_goal(context.instruction), recall(context)
     if goal is None or context.observation.admissible[:1] == ("0",):
         return _lost(context)
@@ -185,8 +187,9 @@ class _Expert:
         if goal.thing == "plant" and not memory.pots:
             return "go", ("I do not know the pots.",), _LOOK
         name = next((one for one in self._candidates() if f"focus on {one}" in self._admissible), "")
-        if not name:
+        if not name and not goal.limit:
             return "lost", (f"I do not see a {goal.thing}.",), _LOOK
+        name = name or goal.thing
         return "focus", (f"I see {name}.", "The next step is to focus on it."), f"focus on {name}"
 
     def _candidates(self) -> Iterable[str]:
@@ -234,9 +237,10 @@ class _Expert:
         return stage, (said, "I am not there."), go if go in self._admissible else _LOOK
 
     def _listed(self, form: str, names: Iterable[str]) -> str:
-        """The command with the first name by which it is listed; else look around rather than do the impossible."""
-        commands = (form.format(name) for name in names if name)
-        return next((command for command in commands if command in self._admissible), _LOOK)
+        """The command with the first name by which it is listed. What the list names otherwise ("component" for a wire)
+        is said with the first name: the simulator understands it."""
+        commands = [form.format(name) for name in names if name]
+        return next((command for command in commands if command in self._admissible), commands[0])
 
 
 def _names(thing: str, objects: Iterable[str]) -> list[str]:

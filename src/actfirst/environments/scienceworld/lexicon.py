@@ -1,4 +1,4 @@
-"""The words of ScienceWorld: the list of commands is one token where it is the usual one, numbers are cut into digits."""
+"""The words of ScienceWorld: the usual list of commands is one token, and numbers are cut into digits."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ class ScienceworldSection(EnvironmentSection):
     )
     eval_variations: Positive = Field(
         PAPER_EVAL,
-        description="the last so many variations of each task type are the eval split, as far as they are not for training",
+        description="the last so many variations of each task type are the eval split, unless they are for training",
     )
     turn_limit: Positive = Field(30, description="turns of an episode at most")

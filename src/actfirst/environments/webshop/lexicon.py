@@ -20,13 +20,15 @@ _PHRASES = (
     " (Paste it in your MTurk interface.)",
     "Your score (min 0.0, max 1.0)",
 )
+_ASIN = r"[Bb][0-9][0-9A-Za-z]{2,8}\b"
 _PIECES = (
     r"\[(?:clicked )?button\](?: (?=B[0-9]))?",
     r"  \[(?:clicked )?button\](?= )",
     r" \[(?:clicked )?button_\]",
     r"'?(?:click|search)\[",
     r"\]',",
-    r"[Bb][0-9][0-9A-Za-z]{8}\b",
+    rf" (?={_ASIN})",  # a space does not belong to it, as it would to a word
+    _ASIN,
     r"(?:You have clicked|Price:)(?= )",
     r" \(Total results: \d+\)",
     r" ?\$",

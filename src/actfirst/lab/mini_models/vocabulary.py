@@ -1,4 +1,4 @@
-"""What small models of a world read and write, and the tokenizer that is made of it. All of it comes from training tasks."""
+"""What small models of a world read and write, and the tokenizer that is made of it: of training tasks alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def _texts(kind: Kind, world: World, walks: int, templates: Sequence[TemplateSet
     rng = Random("mini vocabulary")
     tasks = world.tasks("train")
     demonstrator, novice = kind.sources.demonstrator, kind.sources.novice
-    assert demonstrator is not None and novice is not None
+    assert demonstrator is not None
+    assert novice is not None
     for task in rng.sample(tasks, min(walks, len(tasks))):
         for context in _walk(kind, world, task, rng):
             for one in templates:
