@@ -47,8 +47,10 @@ _NOT_ALIVE = frozenset(("axe", "shovel", "wood", "fire pit", "fountain", "ground
 _SURROUNDINGS = frozenset(
     ("agent", "air", "foundry", "greenhouse", "kitchen", "outside", "substance in fountain")
 )
-_ROOMS = ("art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room")
-_ROOMS += ("outside", "workshop")
+_ROOMS = (
+    *("art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room"),
+    *("outside", "workshop"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ _PIECES = (
 
 
 def _names(world: WebshopWorld) -> Iterator[str]:
-    for product in world.shop.shelf:
+    shelf = world.shop.shelf
+    for product in (shelf[place] for place in range(len(shelf))):
         yield f"{product.asin} {product.asin.lower()}"
         yield f"{product.title}\n{product.price_tag}"
         yield f"{product.instruction or ''} [{(product.instruction or '').removeprefix('Find me ')}"
