@@ -103,7 +103,8 @@ async def _fine_tune(config: Config, folder: Path, resume: bool, watcher: SftWat
     check_sinks(config.tracking.sinks)
     student = resolve_model(config.models.student, "models.student")
     config = config.model_copy(update={"learner": _without_rewards(config.learner)})
-    examples = read_examples(config, open_encoder(student), watcher.reading)
+    # In a thread: worlds in processes of their own are replayed by an event loop of its own.
+    examples = await asyncio.to_thread(read_examples, config, open_encoder(student), watcher.reading)
     async with AsyncExitStack() as opened:
         begin = RunFolder.open if resume else RunFolder.create
         run_folder = opened.enter_context(begin(folder, dump_toml(config)))
