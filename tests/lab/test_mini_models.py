@@ -1,22 +1,29 @@
-"""The builder of the alfworld-mini models goes from game files to a student and a teacher, and is not done twice."""
+"""The builder of the small models goes from training tasks to a student and a teacher, whatever the world, and is not
+done twice."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from transformers import AutoTokenizer
 
+from actfirst.environments.alfworld.kind import KIND as ALFWORLD
 from actfirst.environments.alfworld.world import AlfworldWorld
+from actfirst.environments.webshop.kind import KIND as WEBSHOP
+from actfirst.environments.webshop.world import open_webshop
 from actfirst.lab.mini_models.build import BuildPlan, build_models
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
-from actfirst.lab.pocket_models.build import Shape
+from actfirst.lab.pocket_models.build import Shape, new_model
 from actfirst.models.files import read_files
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.training.sft import SftWatcher
 from tests.environments import published
 
-pytestmark = pytest.mark.skipif(not published.ARCHIVE.exists(), reason=published.ABSENT)
+real_games = pytest.mark.skipif(not published.ARCHIVE.exists(), reason=published.ABSENT)
 
 PLAN = BuildPlan(
     Shape(hidden=32, layers=1, heads=1, head_dim=32, mlp=32),
@@ -39,11 +46,19 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def build(recipe: str, out: Path, *settings: str) -> tuple[dict[str, Any], list[str]]:
+    """The result of a build, and what was said."""
+    said: list[str] = []
+    plan = replace(PLAN, settings=(*PLAN.settings, *settings))
+    return build_models(recipe, out, plan, said.append, SftWatcher), said
+
+
+@real_games
 def test_a_build_gives_two_models_with_one_tokenizer_and_a_second_call_trains_nothing(
     games: Path, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    result = build_models(tmp_path, str(games), PLAN, said.append, SftWatcher)
+    folder = f"environment.folder={games}"
+    result, _ = build("alfworld-mini", tmp_path, folder)
     assert set(result["models"]) == {"base", "student", "teacher"}
     student, teacher = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("student", "teacher"))
     assert student.get_vocab() == teacher.get_vocab()
@@ -51,14 +66,41 @@ def test_a_build_gives_two_models_with_one_tokenizer_and_a_second_call_trains_no
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("student", "teacher")]
     assert weights[0] != weights[1]
 
-    again: list[str] = []
-    assert build_models(tmp_path, str(games), PLAN, again.append, SftWatcher) == result
-    assert again == [f"{name}: already trained" for name in ("base", "teacher", "student")]
+    again, said = build("alfworld-mini", tmp_path, folder)
+    assert again == result
+    assert said == [f"{name}: already trained" for name in ("base", "teacher", "student")]
     assert [(tmp_path / name / "model.safetensors").read_bytes() for name in ("student", "teacher")] == weights
 
 
+def test_the_same_build_makes_models_for_another_world(tmp_path: Path) -> None:
+    """The products that come with the package."""
+    settings = ("environment.folder=", "environment.train=[0, 40]", "environment.eval=[40, 60]")
+    result, said = build("webshop-mini", tmp_path, *settings)
+    assert set(result["models"]) == {"base", "student", "teacher"}
+    assert said[0] == "tokenizer: collecting the words of the tasks"
+    assert (tmp_path / "student" / "model.safetensors").is_file()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "student")
+    encoder = PromptEncoder(tokenizer)
+    product = open_webshop("", nouns="simple").shop.shelf[0]
+    assert len(encoder.encode_markup(f" {product.asin} was opened.")) == 5
+    for text in (product.asin, product.asin.lower(), "[button] Buy Now [button_]", "'search[<your query>]',"):
+        assert len(encoder.encode_markup(text)) == 1, text
+
+
+def test_spellings_of_a_word_begin_alike_where_the_world_asks_for_it() -> None:
+    tokenizer = make_tokenizer(WEBSHOP, open_webshop("", nouns="simple"), 1)
+    places = [tokenizer.convert_tokens_to_ids(token) for token in ("black", "\u0120black", "\u0120white")]
+    likeness = {}
+    for akin in (False, True):
+        vectors = new_model(PLAN.shape, tokenizer, akin).get_input_embeddings().weight[places]
+        likeness[akin] = torch.cosine_similarity(vectors[:1], vectors[1:]).tolist()
+    assert likeness[True][0] > 0.6 > likeness[False][0]
+    assert likeness[True][1] < 0.6
+
+
+@real_games
 def test_names_and_sentences_of_both_orders_of_prompts_are_single_tokens(games: Path) -> None:
-    encoder = PromptEncoder(make_tokenizer(AlfworldWorld(games), PLAN.vocabulary_walks))
+    encoder = PromptEncoder(make_tokenizer(ALFWORLD, AlfworldWorld(games), PLAN.vocabulary_walks))
     for text in (
         " cabinet 1",
         "You are an expert agent operating in the ALFRED Embodied Environment. Your task is to:",

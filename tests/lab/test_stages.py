@@ -64,7 +64,8 @@ def test_stages_are_those_of_the_demonstrator_and_distances_those_of_their_respo
 
 def test_a_world_without_a_demonstrator_is_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "run", seed=1, seconds=1.0, curve=[])
-    config = resolve("webshop-sample", ["models.student=x", "models.teacher=y"])
+    table = "environment={name='gymnasium', id='FrozenLake-v1'}"
+    config = resolve("pocket", [table, "models.student=x", "models.teacher=y", "references.source=best"])
     (tmp_path / "run" / "config.toml").write_text(dump_toml(config))
-    with pytest.raises(ConfigError, match="webshop has no demonstrator"):
+    with pytest.raises(ConfigError, match="gymnasium has no demonstrator"):
         measure(tmp_path / "run", lambda done, of, what: None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from actfirst.errors import ConfigError, RunFolderError, RunStopped
 from actfirst.runs.lines import SftLine
 from actfirst.runs.run import open_run
 from actfirst.training.sft import SftWatcher, fine_tune
+from actfirst.training.sft_examples import Examples, read_examples
 from tests.support.tiny_run import overrides
 
 STEPS = 5
@@ -123,6 +126,17 @@ def test_the_folder_of_a_run_says_what_was_done(tmp_path: Path) -> None:
     assert summary.examples + summary.held_out_examples == sum(
         sum(one.examples.values()) for one in summary.data
     )
+
+
+def test_data_may_be_read_by_an_event_loop_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As worlds in worker processes are replayed."""
+
+    def read(*given: Any) -> Examples:
+        asyncio.run(asyncio.sleep(0))
+        return read_examples(*given)
+
+    monkeypatch.setattr("actfirst.training.sft.read_examples", read)
+    assert fine_tune(tiny(tmp_path), tmp_path / "run").updates == STEPS
 
 
 def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:

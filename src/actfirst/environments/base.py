@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 from actfirst.config.base import Section
 from actfirst.environments.comparing import Comparing, Walk, any_admissible
 from actfirst.environments.findings import Check
+from actfirst.environments.lexicon import NO_LEXICON, Lexicon
 from actfirst.environments.rules import TransitionRules
 from actfirst.environments.solving import ReferenceSources
 from actfirst.records import Observation, Task
@@ -168,6 +169,7 @@ class EnvironmentKind(Generic[S]):
     - `sources`: how its tasks are solved, for whoever makes references.
     - `checks`: what `actfirst doctor` looks at.
     - `walk`: how `actfirst bench envs` acts in it; `sample` is a recipe that this command can measure without data.
+    - `lexicon`: its words, for whoever makes small models for it (`actfirst mini build`).
     - `comparing`: for an environment that two engines can play.
     """
 
@@ -183,4 +185,5 @@ class EnvironmentKind(Generic[S]):
     checks: Callable[[], Sequence[Check]] = tuple
     walk: Walk = any_admissible
     sample: str = ""
+    lexicon: Lexicon = NO_LEXICON
     comparing: Comparing | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from actfirst.records import Observation, Task, TurnContext
+from actfirst.records import Observation, Pair, Task, TurnContext
 
 Way = Callable[[Any, Task], Iterable[Sequence[str]]]
 """Proposes action lists for a task of a world."""
@@ -20,17 +20,14 @@ Rewrite = Callable[[str, Observation], Iterator[str]]
 """Other wordings of an action that is not valid where the observation was made; the first valid one is taken."""
 
 
-class Demonstrated(Protocol):
-    """What a demonstrator thinks and does, and at which stage of the task. The action is admissible."""
+@dataclass(frozen=True, slots=True)
+class Demonstrated:
+    """What a demonstrator thinks and does, and at which stage of the task. The action is valid, unless the
+    environment understands what it does not list."""
 
-    @property
-    def reasoning(self) -> str: ...
-
-    @property
-    def action(self) -> str: ...
-
-    @property
-    def stage(self) -> str: ...
+    reasoning: str
+    action: str
+    stage: str = ""
 
 
 Demonstrator = Callable[[TurnContext], Demonstrated]
@@ -38,6 +35,22 @@ Demonstrator = Callable[[TurnContext], Demonstrated]
 
 Novice = Callable[[TurnContext, Random], Demonstrated]
 """The same of somebody who can read and act, and does not know what is to be done at this stage."""
+
+
+_PATIENCE = 60  # turns after which a demonstrator gives up; a rollout's own limit is another matter
+
+
+def demonstrated_way(world: Any, task: Task, demonstrator: Demonstrator) -> Iterator[Sequence[str]]:
+    """The demonstrator's own way through a task: it acts on what it has seen alone, as a policy must."""
+    environment = world.open()
+    instruction, observation = environment.reset(task)
+    history: tuple[Pair, ...] = ()
+    while not observation.done and len(history) < _PATIENCE:
+        action = demonstrator(TurnContext(instruction, history, observation, len(history) + 1)).action
+        history = (*history, Pair(observation.text, action))
+        observation = environment.step(action)
+    environment.close()
+    yield [pair.action for pair in history]
 
 
 class Rehearsal(Protocol):
@@ -91,7 +104,7 @@ def _no_other_wording(action: str, seen: Observation) -> Iterator[str]:
 class ReferenceSources:
     """Where references come from and what making them needs.
 
-    - `ways`: how the world itself solves a task, by name.
+    - `ways`: how the world itself solves a task, by name; `best`: those that "best" asks, empty for all.
     - `rewrite`: demonstrations were recorded with other versions of a simulator, or by hand.
     - `instruction`: an instruction as it is compared with those of other people's files.
     - `rehearse`: opens a rehearsal of a world, where environments are slow.
@@ -110,3 +123,4 @@ class ReferenceSources:
     novice: Novice | None = None
     chance: Callable[[Task], bool] | None = None
     care: Care = Care()
+    best: tuple[str, ...] = ()

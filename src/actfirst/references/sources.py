@@ -24,7 +24,7 @@ from actfirst.records import Task
 from actfirst.references.build.demonstrations import Demonstration, read_demonstrations
 
 BEST = "best"
-"""Names all sources that a world has of its own."""
+"""Names the sources of its own that a world considers best: all, unless it says otherwise."""
 
 _FILE_NAME = re.compile(r"\.(?:tw-pddl|pddl|json|z8|txt)$")
 _PASSAGE = re.compile(r"\n|\[SEP\]")
@@ -155,7 +155,7 @@ class Import:
 def open_sources(
     kind: Kind, world: World, names: Sequence[str], imports: Sequence[Import] = ()
 ) -> list[CandidateSource]:
-    """The named sources (BEST: all of the world's own), then files of demonstrations with their labels."""
+    """The named sources (BEST: those that the world asks for it), then files of demonstrations with their labels."""
     ways = kind.sources.ways
     unknown = [name for name in names if name != BEST and name not in ways]
     if unknown:
@@ -163,7 +163,8 @@ def open_sources(
             f"it has {', '.join(ways)}" if ways else "it has none: import demonstrations, or let a teacher play"
         )
         raise ConfigError(f"{world.name} has no source of references called {unknown[0]!r}; {has}")
-    chosen = dict.fromkeys(name for given in names for name in (ways if given == BEST else [given]))
+    best = kind.sources.best or tuple(ways)
+    chosen = dict.fromkeys(name for given in names for name in (best if given == BEST else [given]))
     every_task = [task for split in world.splits() for task in world.tasks(split)] if imports else []
     files = [ImportedSource(one.path, every_task, one.label, kind.sources.instruction) for one in imports]
     return [*(OwnSource(name, ways[name], world) for name in chosen), *files]

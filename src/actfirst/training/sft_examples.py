@@ -291,17 +291,18 @@ class _Walk:
             assert sources.novice is not None
             shown = sources.novice(context, rng)
         dynamics = not unlearned or rng.random() < settings.learned_dynamics
-        action = self._astray(context.observation.admissible) if rng.random() < self._strays else right.action
+        action = self._astray(context) if rng.random() < self._strays else right.action
         valid = self._kind.rules.valid(action, context.observation)
         response = full_response(shown.reasoning, shown.action)
         return action, Lesson(shown.action, response, dynamics and valid)
 
-    def _astray(self, admissible: Sequence[str]) -> str:
-        self._earlier.update(admissible)
-        impossible = sorted(self._earlier.difference(admissible))
+    def _astray(self, context: TurnContext) -> str:
+        seen = context.observation
+        self._earlier.update(seen.admissible)
+        impossible = sorted(self._earlier.difference(seen.admissible))
         if impossible and self._rng.random() < _BLUNDER:
             return self._rng.choice(impossible)
-        return self._rng.choice(admissible)
+        return self._kind.walk(self._rng, context.instruction, seen)
 
 
 def _replayer(kind: Kind, opener: Callable[[], World]) -> Replayer:

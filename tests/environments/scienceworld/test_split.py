@@ -48,6 +48,15 @@ def test_a_recipe_may_choose_task_types() -> None:
     assert world.turn_limit == 12
 
 
+def test_evaluation_may_use_more_variations_but_none_of_training() -> None:
+    world = open_world(ScienceworldSection(kinds=("boil", "freeze"), eval_variations=20))
+    variations = {
+        kind: [task for task in world.tasks("eval") if task.kind == kind] for kind in ("boil", "freeze")
+    }
+    assert [task.id for task in variations["boil"]] == [f"scienceworld/eval/boil/{n}" for n in range(15, 30)]
+    assert len(variations["freeze"]) == 20, "it is not trained on"
+
+
 def test_types_that_are_not_trained_on_have_no_training_split() -> None:
     world = ScienceworldWorld(["freeze"])
     assert world.splits() == ("eval",)

@@ -148,7 +148,7 @@ def stages(
     \b
     actfirst bench stages runs/vanilla runs/actfirst
 
-    Needs a world with a demonstrator (pocket houses, ALFWorld). Result: runs/bench/stages.json.
+    Needs a world with a demonstrator (pocket houses, ALFWorld, WebShop, ScienceWorld). Result: runs/bench/stages.json.
     """
     from actfirst.lab.stages import StageRow, measure
     from actfirst.lab.stored import BENCH_STAGES, store

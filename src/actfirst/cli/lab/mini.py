@@ -1,4 +1,4 @@
-"""`actfirst mini build`: make the models of alfworld-mini again, from nothing."""
+"""`actfirst mini build`: make the models of alfworld-mini and its like, from nothing."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ import typer
 from actfirst.cli.console import print_note
 from actfirst.cli.options import Overrides, Threads
 
-app = typer.Typer(help="The small models for the real ALFWorld games.", no_args_is_help=True)
+app = typer.Typer(help="Small models for the real benchmarks.", no_args_is_help=True)
 
 
 @app.command("build")
 def build(
-    games: Annotated[str, typer.Argument(help="The folder with the games: train/ is needed.")],
+    recipe: Annotated[
+        str, typer.Argument(help="alfworld-mini, webshop-mini or scienceworld-mini.", show_default=False)
+    ],
     overrides: Overrides = None,
-    out: Annotated[Path, typer.Option(help="For student/, teacher/ and build_result.json.")] = Path(
-        "mini_models"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="For student/, teacher/ and build_result.json. Default: mini_models/RECIPE.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Threads = 2,
 ) -> None:
-    """Train the student and the teacher of alfworld-mini from nothing. A stopped build is continued.
+    """Train the student and the teacher of a recipe from nothing, by RECIPE-base, RECIPE-teacher and RECIPE-student.
+
+    A stopped build is continued. Settings hold for all three.
 
     \b
-    actfirst mini build data/alfworld --out mini_models
-    actfirst train alfworld-mini models.student=mini_models/student models.teacher=mini_models/teacher
+    actfirst mini build alfworld-mini environment.folder=data/alfworld
+    actfirst train alfworld-mini environment.folder=data/alfworld
     """
     import torch
     from rich.console import Console
@@ -36,10 +44,11 @@ def build(
     from actfirst.training.sft import SftWatcher
 
     torch.set_num_threads(threads)
-    plan = BuildPlan(settings=tuple(overrides or ()))
+    settings = tuple(overrides or ())
+    folder = out or Path("mini_models") / recipe
 
     def watch() -> SftWatcher:
         return SftProgress(Console())
 
-    build_models(out, games, plan, print_note, watch)
-    print_note(f"written to {out}")
+    build_models(recipe, folder, BuildPlan(settings=settings), print_note, watch)
+    print_note(f"written to {folder}")

@@ -13,13 +13,13 @@ them in its reasons; with experience it begins with likely places and names thos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
 from actfirst.environments.alfworld.belief import Belief, kind_of, recall
 from actfirst.environments.alfworld.instruction import Instruction, read_instruction
 from actfirst.environments.alfworld.prior import Prior
+from actfirst.environments.solving import Demonstrated
 from actfirst.records import TurnContext
 
 _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
@@ -32,20 +32,13 @@ Stage = Literal["search", "take", "treat", "place", "light", "second", "free"]
 use the lamp, all that concerns the second of two objects, or to put down what is not wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertTurn:
-    """What the expert thinks and does. The action is always admissible."""
-
-    reasoning: str
-    action: str
-    stage: str = ""
-
-
 _Step = tuple[tuple[str, ...], str]
 """A decision: the sentences that lead to it, and the action."""
 
 
-def expert_turn(context: TurnContext, rng: Random | None = None, experience: Prior | None = None) -> ExpertTurn:
+def expert_turn(
+    context: TurnContext, rng: Random | None = None, experience: Prior | None = None
+) -> Demonstrated:
     """Decide from what the context shows. `rng` varies phrases without information; None keeps them fixed."""
     goal = read_instruction(context.instruction)
     belief = recall(context)
@@ -53,7 +46,7 @@ def expert_turn(context: TurnContext, rng: Random | None = None, experience: Pri
     return _said(goal, expert.stage(), belief, expert.decide(), context, rng)
 
 
-def confused_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> ExpertTurn:
+def confused_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> Demonstrated:
     """What the expert would do if the object were to be treated in another way, or brought to another place.
 
     What it says of the task, of itself and of what it holds is true; only what follows from that is not.
@@ -70,7 +63,7 @@ def confused_turn(context: TurnContext, rng: Random, experience: Prior | None = 
 
 def _said(
     goal: Instruction, stage: Stage, belief: Belief, step: _Step, context: TurnContext, rng: Random | None
-) -> ExpertTurn:
+) -> Demonstrated:
     thoughts, action = step
     sentences = [
         f"{_vary(rng, 'I need to', 'The task is to')} {_restated(goal)}.",
@@ -79,7 +72,7 @@ def _said(
         *thoughts,
         f"{_vary(rng, 'So I', 'Now I')} {action}.",
     ]
-    return ExpertTurn(" ".join(sentences), action, stage)
+    return Demonstrated(" ".join(sentences), action, stage)
 
 
 def _vary(rng: Random | None, *phrases: str) -> str:

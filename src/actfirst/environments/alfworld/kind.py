@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from importlib.resources import files
 from pathlib import Path
 
+from actfirst.environments.alfworld.lexicon import LEXICON
 from actfirst.environments.alfworld.rules import AlfworldRules
 from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.alfworld.sources import sources
@@ -70,5 +71,6 @@ KIND = EnvironmentKind(
     require=_require,
     sources=sources(experienced=True),
     checks=_checks,
+    lexicon=LEXICON,
     comparing=Comparing(_engines, _verify),
 )

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from actfirst.environments.base import World
 from actfirst.environments.normalize import normalize
-from actfirst.environments.solving import Demonstrated, ReferenceSources
-from actfirst.records import Observation, Pair, Task, TurnContext
+from actfirst.environments.solving import Demonstrated, ReferenceSources, demonstrated_way
+from actfirst.records import Observation, Task, TurnContext
 
 if TYPE_CHECKING:
     from actfirst.environments.alfworld.game import Game
     from actfirst.environments.alfworld.prior import Prior
 
-_PATIENCE = 60  # turns after which the expert gives up; a rollout's own limit is another matter
 _PUT = re.compile(r"put (.+) (?:in/on|in|on|into|onto) (.+)")
 
 
@@ -40,19 +39,6 @@ def solver(world: GameWorld, task: Task) -> Iterator[Sequence[str]]:
     from actfirst.environments.alfworld.solver import solve
 
     yield solve(world.game(task))
-
-
-def expert(world: World, task: Task, experienced: bool = False) -> Iterator[Sequence[str]]:
-    environment = world.open()
-    instruction, observation = environment.reset(task)
-    history: tuple[Pair, ...] = ()
-    while not observation.done and len(history) < _PATIENCE:
-        context = TurnContext(instruction, history, observation, len(history) + 1)
-        action = demonstrate(context, experienced).action
-        history = (*history, Pair(observation.text, action))
-        observation = environment.step(action)
-    environment.close()
-    yield [pair.action for pair in history]
 
 
 def rewrite(action: str, seen: Observation) -> Iterator[str]:
@@ -84,9 +70,14 @@ def _experience(experienced: bool) -> Prior | None:
 
 
 def sources(experienced: bool) -> ReferenceSources:
+    expert = partial(demonstrate, experienced=experienced)
     return ReferenceSources(
-        {"walkthrough": walkthrough, "solver": solver, "expert": partial(expert, experienced=experienced)},
+        {
+            "walkthrough": walkthrough,
+            "solver": solver,
+            "expert": partial(demonstrated_way, demonstrator=expert),
+        },
         rewrite,
-        demonstrator=partial(demonstrate, experienced=experienced),
+        demonstrator=expert,
         novice=partial(confuse, experienced=experienced),
     )

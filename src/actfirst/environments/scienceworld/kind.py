@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
+from random import Random
 from typing import TYPE_CHECKING
 
 from actfirst.environments.base import EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.findings import Check
+from actfirst.environments.scienceworld.lexicon import LEXICON
 from actfirst.environments.scienceworld.rules import ScienceworldRules
 from actfirst.environments.scienceworld.section import ScienceworldSection
 from actfirst.environments.scienceworld.tasks import is_random
-from actfirst.environments.solving import Budget, Care, ReferenceSources, Rehearsal
-from actfirst.records import Observation, Task
+from actfirst.environments.solving import (
+    Budget,
+    Care,
+    Demonstrated,
+    ReferenceSources,
+    Rehearsal,
+    demonstrated_way,
+)
+from actfirst.records import Observation, Task, TurnContext
 
 if TYPE_CHECKING:
     from actfirst.environments.scienceworld.world import ScienceworldWorld
@@ -22,7 +32,9 @@ if TYPE_CHECKING:
 def _open(section: ScienceworldSection) -> World:
     from actfirst.environments.scienceworld.world import ScienceworldWorld
 
-    return ScienceworldWorld(section.kinds, section.seed, section.turn_limit, section.gate)
+    return ScienceworldWorld(
+        section.kinds, section.seed, section.turn_limit, section.gate, section.eval_variations
+    )
 
 
 def _hosting(section: ScienceworldSection) -> Hosting:
@@ -48,6 +60,18 @@ def _gold(world: ScienceworldWorld, task: Task) -> Iterator[Sequence[str]]:
 
     with GoldPaths(world) as paths:
         yield paths.cut(task, paths.gold(task))
+
+
+def _demonstrate(context: TurnContext) -> Demonstrated:
+    from actfirst.environments.scienceworld.expert import expert_turn
+
+    return expert_turn(context)
+
+
+def _confuse(context: TurnContext, rng: Random) -> Demonstrated:
+    from actfirst.environments.scienceworld.expert import confused_turn
+
+    return confused_turn(context, rng)
 
 
 def _rehearse(world: ScienceworldWorld) -> Rehearsal:
@@ -77,12 +101,16 @@ KIND = EnvironmentKind(
     hosting=_hosting,
     require=_require,
     sources=ReferenceSources(
-        ways={"gold": _gold},
+        ways={"gold": _gold, "expert": partial(demonstrated_way, demonstrator=_demonstrate)},
+        best=("gold",),  # the expert knows few task types
         rehearse=_rehearse,
         kept=_kept,
         chance=is_random,
         care=Care(shorten=Budget(), replays=2),
+        demonstrator=_demonstrate,
+        novice=_confuse,
     ),
     checks=_checks,
     sample="scienceworld-small",
+    lexicon=LEXICON,
 )

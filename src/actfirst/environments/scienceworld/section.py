@@ -8,7 +8,7 @@ from pydantic import Field
 
 from actfirst.config.base import Positive
 from actfirst.environments.base import EnvironmentSection
-from actfirst.environments.scienceworld.tasks import Gate
+from actfirst.environments.scienceworld.tasks import PAPER_EVAL, Gate
 
 
 class ScienceworldSection(EnvironmentSection):
@@ -19,5 +19,9 @@ class ScienceworldSection(EnvironmentSection):
     seed: int = Field(0, description="seed of what the simulator leaves to chance")
     gate: Gate = Field(
         "none", description="'valid list' refuses every action that the simulator does not list as valid"
+    )
+    eval_variations: Positive = Field(
+        PAPER_EVAL,
+        description="the last so many variations of each task type are the eval split, unless they are for training",
     )
     turn_limit: Positive = Field(30, description="turns of an episode at most")

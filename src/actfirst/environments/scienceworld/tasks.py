@@ -71,7 +71,8 @@ Gate = Literal["none", "valid list"]
 """Which actions are submitted to the simulator: all, or only those that it lists as valid."""
 
 SPLITS = ("train", "eval")
-_LAST = 5  # variations of each type that are kept for evaluation
+PAPER_EVAL = 5
+"""How many variations of each type the paper keeps for evaluation."""
 
 
 def is_random(task: Task) -> bool:
@@ -80,16 +81,15 @@ def is_random(task: Task) -> bool:
     return task.kind in CHANCE
 
 
-def split_variations(kind: str, split: str) -> range:
+def split_variations(kind: str, split: str, last: int = PAPER_EVAL) -> range:
     count = VARIATIONS[kind]
-    if split == "train":
-        return range(count // 2) if kind in TRAINING else range(0)
-    return range(count - _LAST, count)
+    trained = count // 2 if kind in TRAINING else 0
+    return range(trained) if split == "train" else range(max(trained, count - last), count)
 
 
-def list_tasks(kinds: Sequence[str], split: str) -> tuple[Task, ...]:
+def list_tasks(kinds: Sequence[str], split: str, last: int = PAPER_EVAL) -> tuple[Task, ...]:
     return tuple(
         Task(f"scienceworld/{split}/{kind}/{variation}", split, kind)
         for kind in kinds
-        for variation in split_variations(kind, split)
+        for variation in split_variations(kind, split, last)
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from actfirst.environments.scienceworld.environment import Assignment, ScienceworldPlayer
 from actfirst.environments.scienceworld.java import VERSION
 from actfirst.environments.scienceworld.simulator import PRESET
-from actfirst.environments.scienceworld.tasks import SPLITS, VARIATIONS, Gate, list_tasks
+from actfirst.environments.scienceworld.tasks import PAPER_EVAL, SPLITS, VARIATIONS, Gate, list_tasks
 from actfirst.errors import ConfigError, TaskError
 from actfirst.records import Task
 
@@ -26,7 +26,12 @@ class ScienceworldWorld:
     name = "scienceworld"
 
     def __init__(
-        self, kinds: Sequence[str] = (), seed: int = 0, turn_limit: int = TURN_LIMIT, gate: Gate = "none"
+        self,
+        kinds: Sequence[str] = (),
+        seed: int = 0,
+        turn_limit: int = TURN_LIMIT,
+        gate: Gate = "none",
+        eval_variations: int = PAPER_EVAL,
     ) -> None:
         unknown = [kind for kind in kinds if kind not in VARIATIONS]
         if unknown:
@@ -38,7 +43,9 @@ class ScienceworldWorld:
         self.turn_limit = turn_limit
         self.gate: Gate = gate
         self.fingerprint = f"scienceworld-{VERSION}-{PRESET}-{REVISION[gate]}-s{seed}"
-        self._tasks = {split: tasks for split in SPLITS if (tasks := list_tasks(chosen, split))}
+        self._tasks = {
+            split: tasks for split in SPLITS if (tasks := list_tasks(chosen, split, eval_variations))
+        }
 
     def splits(self) -> Sequence[str]:
         return tuple(self._tasks)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from actfirst.environments.base import INLINE, EnvironmentKind, Hosting, PromptForms, World
 from actfirst.environments.comparing import any_admissible
 from actfirst.environments.findings import Check
-from actfirst.environments.solving import ReferenceSources
+from actfirst.environments.solving import Demonstrated, ReferenceSources, demonstrated_way
+from actfirst.environments.webshop.lexicon import LEXICON
 from actfirst.environments.webshop.rules import WebshopRules, has_search_bar
 from actfirst.environments.webshop.section import WebshopSection
-from actfirst.records import Observation, Task
+from actfirst.records import Observation, Task, TurnContext
 
 if TYPE_CHECKING:
     from actfirst.environments.webshop.world import WebshopWorld
@@ -57,6 +59,18 @@ def _oracle(world: WebshopWorld, task: Task) -> Iterator[tuple[str, ...]]:
     from actfirst.environments.webshop.oracle import oracle_candidates
 
     return oracle_candidates(world, task)
+
+
+def _demonstrate(context: TurnContext) -> Demonstrated:
+    from actfirst.environments.webshop.expert import expert_turn
+
+    return expert_turn(context)
+
+
+def _confuse(context: TurnContext, rng: random.Random) -> Demonstrated:
+    from actfirst.environments.webshop.expert import confused_turn
+
+    return confused_turn(context, rng)
 
 
 def rewrite(action: str, seen: Observation) -> Iterator[str]:
@@ -108,8 +122,16 @@ KIND = EnvironmentKind(
         files("actfirst.environments.webshop") / "templates", _action_values, without_instruction
     ),
     hosting=_hosting,
-    sources=ReferenceSources({"oracle": _oracle}, rewrite, _without_price),
+    sources=ReferenceSources(
+        {"oracle": _oracle, "expert": partial(demonstrated_way, demonstrator=_demonstrate)},
+        rewrite,
+        _without_price,
+        demonstrator=_demonstrate,
+        novice=_confuse,
+        best=("oracle",),  # it knows the goal: the expert can only be as good
+    ),
     checks=_checks,
     walk=walk,
     sample="webshop-sample",
+    lexicon=LEXICON,
 )

@@ -1,4 +1,4 @@
-"""How the small models for the real ALFWorld games are made and measured (`actfirst mini`).
+"""How small models for the real benchmarks are made (`actfirst mini`).
 
-They know ALFWorld's household tasks in ALFWorld's own houses and nothing else.
+They know one world and nothing else: what the world's kind says of it (demonstrator, novice, lexicon), and its texts.
 """

@@ -1,9 +1,9 @@
-"""Makes the models of `alfworld-mini` from nothing, on the real training games. One call, resumable.
+"""Makes the models of a recipe such as `alfworld-mini` from nothing, on real training tasks. One call, resumable.
 
-    start     a tokenizer of the domain, and random weights
-    base      recipe alfworld-mini-base: fine-tuned by a demonstrator that lacks what comes late in a task
-    teacher   recipe alfworld-mini-teacher: the base, trained on by the expert at all stages
-    student   recipe alfworld-mini-student: the base, trained on a little without late stages
+    start     a tokenizer of the world, and random weights
+    base      recipe RECIPE-base: fine-tuned by a demonstrator that lacks what comes late in a task
+    teacher   recipe RECIPE-teacher: the base, trained on by the demonstrator at all stages
+    student   recipe RECIPE-student: the base, trained on a little without late stages
 
 All three are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
 student lacks is in `sft.data` of its recipe.
@@ -12,16 +12,15 @@ student lacks is in `sft.data` of its recipe.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from actfirst import __version__
 from actfirst.config.load import resolve
-from actfirst.environments.alfworld.section import AlfworldSection
-from actfirst.environments.alfworld.world import AlfworldWorld
-from actfirst.environments.registry import open_world
+from actfirst.environments.base import World
+from actfirst.environments.registry import Kind, kind_of, open_world
 from actfirst.errors import ConfigError
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model, publish
@@ -41,7 +40,7 @@ SHAPE = Shape(hidden=128, layers=4, heads=4, head_dim=64, mlp=384)
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """A whole build: the size of both models, walks that the tokenizer reads, and settings for all recipes."""
+    """A whole build: the size of both models, walks that the tokenizer reads at most, and settings for all recipes."""
 
     shape: Shape = SHAPE
     vocabulary_walks: int = 900
@@ -49,12 +48,11 @@ class BuildPlan:
 
 
 def build_models(
-    out: Path, folder: str, plan: BuildPlan, say: Say, watch: Callable[[], SftWatcher]
+    recipe: str, out: Path, plan: BuildPlan, say: Say, watch: Callable[[], SftWatcher]
 ) -> dict[str, Any]:
     """Write `student/`, `teacher/` and build_result.json into `out`; a stopped build is continued."""
     work = out / "work"
-    games = f"environment.folder={json.dumps(folder)}"
-    model = _start(work / "start", _world(games), plan, say)
+    model = _start(work / "start", recipe, plan, say)
     result: dict[str, Any] = {"actfirst": __version__, "plan": asdict(plan), "models": {}}
     for name in _MODELS:
         run = work / name
@@ -63,9 +61,9 @@ def build_models(
         else:
             say(f"{name}: begins with {model}")
             begins = json.dumps(str(model))
-            settings = (games, f"models.student={begins}", f"models.teacher={begins}", *plan.settings)
+            settings = (f"models.student={begins}", f"models.teacher={begins}", *plan.settings)
             fine_tune(
-                resolve(f"alfworld-mini-{name}", settings),
+                resolve(f"{recipe}-{name}", settings),
                 run,
                 resume=(run / CONFIG).is_file(),
                 watcher=watch(),
@@ -79,22 +77,25 @@ def build_models(
     return result
 
 
-def _world(games: str) -> AlfworldWorld:
-    section = resolve("alfworld-mini", (games,)).environment
-    assert isinstance(section, AlfworldSection)
-    world = open_world(section)
-    assert isinstance(world, AlfworldWorld)
-    if "train" not in world.splits():
-        raise ConfigError(f"{section.folder} has no training games (train/); the models are made from them")
-    return world
-
-
-def _start(folder: Path, world: AlfworldWorld, plan: BuildPlan, say: Say) -> Path:
+def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
     if not (folder / "tokenizer.json").is_file():
-        say("tokenizer: collecting the words of the games")
-        tokenizer = make_tokenizer(world, plan.vocabulary_walks)
-        model = new_model(plan.shape, tokenizer)
+        kind, world = _open(recipe, plan.settings)
+        say("tokenizer: collecting the words of the tasks")
+        tokenizer = make_tokenizer(kind, world, plan.vocabulary_walks)
+        model = new_model(plan.shape, tokenizer, kind.lexicon.akin)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         say(f"{len(tokenizer)} tokens, {sum(part.numel() for part in model.parameters()):,} parameters")
     return folder
+
+
+def _open(recipe: str, settings: Sequence[str]) -> tuple[Kind, World]:
+    section = resolve(f"{recipe}-{_BASE}", settings).environment
+    kind = kind_of(section)
+    if kind.sources.demonstrator is None or kind.sources.novice is None:
+        raise ConfigError(f"{kind.name} has no demonstrator with a novice from which small models could learn")
+    kind.require(section)
+    world = open_world(section)
+    if "train" not in world.splits():
+        raise ConfigError(f"{section!r} has no training tasks (train); the models are made from them")
+    return kind, world

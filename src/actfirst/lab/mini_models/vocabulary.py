@@ -1,20 +1,13 @@
-"""What the models for the real ALFWorld games read and write, and the tokenizer that is made of it.
-
-It is built as the pocket models' one is: a name with its number is one token, and so is each sentence of the prompts.
-All of it comes from training games.
-"""
+"""What small models of a world read and write, and the tokenizer that is made of it: of training tasks alone."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from actfirst.environments.alfworld.expert import confused_turn, expert_turn
-from actfirst.environments.alfworld.kind import KIND
-from actfirst.environments.alfworld.prior import training_prior
-from actfirst.environments.alfworld.world import AlfworldWorld
+from actfirst.environments.base import World
+from actfirst.environments.registry import Kind
 from actfirst.lab.pocket_models.tokenizer import train_tokenizer
 from actfirst.policy.render import TemplateSet, read_templates, render
 from actfirst.policy.thinking_budget import early_stop
@@ -27,44 +20,40 @@ if TYPE_CHECKING:
 _STRAY = 0.3
 
 
-def make_tokenizer(world: AlfworldWorld, walks: int) -> PreTrainedTokenizerFast:
-    """A tokenizer that has seen the names of all training games and the texts of some walks through them."""
-    tasks = world.tasks("train")
-    highest: Counter[str] = Counter()
-    for task in tasks:
-        game = world.game(task)
-        for thing in (*game.object_type, *game.receptacle_type):
-            kind, _, number = game.names[thing].rpartition(" ")
-            highest[kind] = max(highest[kind], int(number))
-    templates = [read_templates(KIND.prompts), read_templates(KIND.prompts, "growing")]
-    return train_tokenizer(_texts(world, tasks, walks, templates), highest, templates)
+def make_tokenizer(kind: Kind, world: World, walks: int) -> PreTrainedTokenizerFast:
+    """A tokenizer that has seen the names of the world and the texts of some walks through training tasks."""
+    templates = [read_templates(kind.prompts), read_templates(kind.prompts, "growing")]
+    texts = _texts(kind, world, min(walks, kind.lexicon.walks), templates)
+    return train_tokenizer(texts, kind.lexicon.names(world), kind.lexicon, templates)
 
 
-def _texts(
-    world: AlfworldWorld, tasks: Sequence[Task], walks: int, templates: Sequence[TemplateSet]
-) -> Iterator[str]:
+def _texts(kind: Kind, world: World, walks: int, templates: Sequence[TemplateSet]) -> Iterator[str]:
     yield early_stop()
     rng = Random("mini vocabulary")
+    tasks = world.tasks("train")
+    demonstrator, novice = kind.sources.demonstrator, kind.sources.novice
+    assert demonstrator is not None
+    assert novice is not None
     for task in rng.sample(tasks, min(walks, len(tasks))):
-        for context in _walk(world, task, rng):
+        for context in _walk(kind, world, task, rng):
             for one in templates:
                 yield render(one, Mode.FULL, context, len(context.history))
-            for turn in (
-                expert_turn(context, experience=training_prior()),
-                confused_turn(context, rng, training_prior()),
-            ):
+            for turn in (demonstrator(context), novice(context, rng)):
                 yield full_response(turn.reasoning, turn.action)
 
 
-def _walk(world: AlfworldWorld, task: Task, rng: Random) -> Iterator[TurnContext]:
+def _walk(kind: Kind, world: World, task: Task, rng: Random) -> Iterator[TurnContext]:
+    demonstrator = kind.sources.demonstrator
+    assert demonstrator is not None
     environment = world.open()
     instruction, seen = environment.reset(task)
     history: tuple[Pair, ...] = ()
     while not seen.done and len(history) < world.turn_limit:
         context = TurnContext(instruction, history, seen, len(history) + 1)
         yield context
-        action = expert_turn(context, experience=training_prior()).action
+        action = demonstrator(context).action
         if rng.random() < _STRAY:
-            action = rng.choice(seen.admissible)
+            action = kind.walk(rng, instruction, seen)
         history = (*history, Pair(seen.text, action))
         seen = environment.step(action)
+    environment.close()

@@ -27,6 +27,7 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from actfirst import __version__
 from actfirst.config.sections import LearnerSection
+from actfirst.environments.alfworld.lexicon import LEXICON, numbered_names
 from actfirst.environments.pocket.catalogue import OBJECTS, RECEPTACLE_TYPES
 from actfirst.environments.pocket.kind import KIND
 from actfirst.errors import ConfigError
@@ -249,7 +250,9 @@ def _tokenizer(folder: Path, plan: BuildPlan, say: Say) -> PreTrainedTokenizerFa
     if not (folder / "tokenizer.json").is_file():
         say("tokenizer: collecting the words of the domain")
         kinds = {kind.lower(): _HIGHEST_NUMBER for kind in (*OBJECTS, *RECEPTACLE_TYPES)}
-        train_tokenizer(_texts(plan), kinds, [read_templates(KIND.prompts)]).save_pretrained(folder)
+        train_tokenizer(
+            _texts(plan), numbered_names(kinds), LEXICON, [read_templates(KIND.prompts)]
+        ).save_pretrained(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -266,8 +269,9 @@ def _texts(plan: BuildPlan) -> Iterator[str]:
             yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A model of random weights that knows which names are about the same kind of thing."""
+def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, akin: bool = False) -> PreTrainedModel:
+    """A model of random weights that knows which names are about the same kind of thing, and with `akin` which tokens
+    are one word in several spellings."""
     torch.manual_seed(0)
     model = Qwen3ForCausalLM(
         Qwen3Config(
@@ -288,6 +292,8 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast) -> PreTrainedMod
         )
     )
     _compose_names(model, tokenizer)
+    if akin:
+        _relate_spellings(model, tokenizer)
     return model
 
 
@@ -300,6 +306,17 @@ def _compose_names(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -
         if name := _NUMBERED.fullmatch(token):
             kind, number = (vectors[vocabulary[_SPACE + part]] for part in name.groups())
             vectors[place] = 0.8 * kind + 0.4 * number + 0.2 * vectors[place]
+
+
+@torch.no_grad()
+def _relate_spellings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Let " Black", "Black" and " black" begin near "black": what is read in one spelling is copied in another."""
+    vectors = model.get_input_embeddings().weight
+    vocabulary = tokenizer.get_vocab()
+    for token, place in sorted(vocabulary.items()):
+        plain = vocabulary.get(token.removeprefix(_SPACE).lower(), place)
+        if plain != place:
+            vectors[place] = 0.8 * vectors[plain] + 0.6 * vectors[place]
 
 
 def _load(folder: Path) -> PreTrainedModel:

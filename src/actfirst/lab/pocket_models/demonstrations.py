@@ -19,12 +19,12 @@ from functools import cache
 from random import Random
 
 from actfirst.environments.alfworld.belief import kind_of, recall
-from actfirst.environments.alfworld.expert import ExpertTurn
 from actfirst.environments.alfworld.instruction import Instruction, read_instruction
 from actfirst.environments.pocket.catalogue import ROOMS
 from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.layout import layouts
 from actfirst.environments.pocket.world import PocketWorld
+from actfirst.environments.solving import Demonstrated
 from actfirst.lab.pocket_models.phrasing import reasoned_turn
 from actfirst.lab.pocket_models.tokenizer import IM_END
 from actfirst.learning.sft import Example
@@ -34,7 +34,7 @@ from actfirst.policy.render import read_templates
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, Observation, Pair, Task, TurnContext
 
-Demonstrator = Callable[[TurnContext, Random], ExpertTurn]
+Demonstrator = Callable[[TurnContext, Random], Demonstrated]
 
 _KEPT = ("You pick up", "You move", "You clean", "You heat", "You cool", "You are carrying")
 """Observations that even the sloppy demonstrator remembers: they say what is in hand."""
@@ -88,7 +88,7 @@ class Shares:
         return Mode.INVERSE_DYNAMICS if place < self.next_action + self.inverse_dynamics else Mode.FULL
 
 
-def expert(context: TurnContext, rng: Random) -> ExpertTurn:
+def expert(context: TurnContext, rng: Random) -> Demonstrated:
     """The expert, without its variations of phrase: they would only be noise to a small model."""
     return reasoned_turn(context)
 
@@ -96,7 +96,7 @@ def expert(context: TurnContext, rng: Random) -> ExpertTurn:
 def sloppy(faults: Faults) -> Demonstrator:
     """The expert with faults. Its action is still admissible."""
 
-    def turn(context: TurnContext, rng: Random) -> ExpertTurn:
+    def turn(context: TurnContext, rng: Random) -> Demonstrated:
         seen = context
         if rng.random() < faults.forget:
             seen = _forgetful(seen, 1 if rng.random() < 0.8 else 3)
@@ -140,9 +140,9 @@ def _about(goal: Instruction, item: str) -> str:
     return f"put a {item} in {goal.place}."
 
 
-def _slip(thought: ExpertTurn, action: str) -> ExpertTurn:
+def _slip(thought: Demonstrated, action: str) -> Demonstrated:
     reasoning = thought.reasoning.removesuffix(f"{thought.action}.") + f"{action}."
-    return ExpertTurn(reasoning, action)
+    return Demonstrated(reasoning, action)
 
 
 def walk(world: PocketWorld, task: Task, policy: Demonstrator, rng: Random) -> Iterator[Visit]:
@@ -216,7 +216,7 @@ def walks(first: int, count: int, kitchens: float = 1.0) -> Iterator[list[Visit]
         yield list(walk(world, task, policy, rng))
 
 
-def response_text(turn: ExpertTurn) -> str:
+def response_text(turn: Demonstrated) -> str:
     """A full response as the prompts ask for it, without its end mark."""
     return f"{THINK}\n{turn.reasoning}\n{END_THINK}\n\n{action_text(turn.action)}"
 

@@ -13,8 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from actfirst.environments.alfworld.belief import kind_of, recall
-from actfirst.environments.alfworld.expert import ExpertTurn, expert_turn
+from actfirst.environments.alfworld.expert import expert_turn
 from actfirst.environments.alfworld.instruction import read_instruction
+from actfirst.environments.solving import Demonstrated
 from actfirst.records import TurnContext
 
 _NAME = r"[a-z]+ \d+"
@@ -36,7 +37,7 @@ _PLACES = re.compile(
 )
 
 
-def reasoned_turn(context: TurnContext) -> ExpertTurn:
+def reasoned_turn(context: TurnContext) -> Demonstrated:
     """The expert's turn in the words of the pocket models. Phrases that carry nothing do not vary."""
     turn = expert_turn(context)
     at_hand = _at_hand(context.observation.admissible)
@@ -55,7 +56,7 @@ def reasoned_turn(context: TurnContext) -> ExpertTurn:
         text = pattern.sub(answer, text)
     here = _HERE.search(text)
     text = _PLACES.sub(lambda m: _up_to_first_new(m, here[1] if here else ""), text)
-    return ExpertTurn(text, turn.action)
+    return Demonstrated(text, turn.action)
 
 
 def _at_hand(admissible: Sequence[str]) -> list[str]:

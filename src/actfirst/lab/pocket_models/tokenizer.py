@@ -1,9 +1,9 @@
-"""The tokenizer of the models that ship: byte-level, with one token for every word of the domain.
+"""The tokenizer of the models that are made here: byte-level, with one token for every word of a world.
 
-Prompts are what a tiny model spends its time on, so everything fixed is short: each sentence of the ALFWorld
-templates and each stock phrase of the observations is one token, an entity and its number ("cabinet 1") is one
-token, and so is the number of a turn with the marks around it. Reasoning and actions keep their words. Text of
-other domains is spelled byte by byte: nothing is unknown, it is only long.
+Prompts are what a tiny model spends its time on, so everything fixed is short: each sentence of the templates is one
+token, each stock phrase of the observations and each name that the world's lexicon knows ("cabinet 1"), and so is the
+number of a turn with the marks around it. Reasoning and actions keep their words. Text of other worlds is spelled byte
+by byte: nothing is unknown, it is only long.
 
 No merges are learned. `ignore_merges` makes a piece that is in the vocabulary one token; the vocabulary is the
 pieces of the domain's text. Single newlines between lines are never part of a longer token, so prompts can be
@@ -13,11 +13,12 @@ cut there (`actfirst.policy.tokens`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from actfirst.environments.lexicon import Lexicon
 from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
 from actfirst.policy.render import TemplateSet
 
@@ -31,68 +32,29 @@ _HIGHEST_TURN = 32
 _TEXTS = ("action_history", "current_observation")  # values that begin a line or a sentence of their own
 _SHORT = 4  # literals such as "]." are ordinary pieces
 
-_PHRASES = (
-    "-= Welcome to TextWorld, ALFRED! =-",
-    "You are in the middle of a room. Looking quickly around you, you see",
-    "Your task is to:",
-    "You arrive at",
-    ". On the",
-    ", you see",
-    " is open. In it, you see",
-    "You open the",
-    "You close the",
-    "You pick up the",
-    "You move the",
-    "You clean the",
-    "You heat the",
-    "You cool the",
-    "You turn on the",
-    "You sliced the",
-    " using the",
-    "Nothing happens.",
-    "You are facing the",
-    ". Next to it, you see",
-    "You are carrying:",
-    "You are not carrying anything.",
-    "There's nothing special about",
+_TURNS = (r"\[Observation \d+: '", r"\.?', Action \d+: '")
+_GPT2 = (
+    r"'(?:[sdmt]|ll|ve|re)",
+    r" ?\p{L}+",
+    r" ?\p{N}+",
+    r" ?[^\s\p{L}\p{N}]+",
+    r"\s+(?!\S)",
+    r"\s+",
 )
-"""Stock phrases of observations. None of them occurs in reasoning or in actions."""
-
-_PIECES = "|".join(
-    (
-        r"\[Observation \d+: '",
-        r"\.?', Action \d+: '",
-        r"', 'go to(?= )",
-        r"', '",
-        r", (?:and )?a(?= )",
-        r"\. The(?= [a-z]+ \d)",
-        r" is closed",
-        r" ?[a-z]+ \d+",
-        r"'(?:[sdmt]|ll|ve|re)",
-        r" ?\p{L}+",
-        r" ?\p{N}+",
-        r" ?[^\s\p{L}\p{N}]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    )
-)
-"""How text is cut into pieces: GPT-2's rules after the domain's own."""
 
 
 def train_tokenizer(
-    texts: Iterable[str], kinds: Mapping[str, int], templates: Sequence[TemplateSet]
+    texts: Iterable[str], names: Iterable[str], lexicon: Lexicon, templates: Sequence[TemplateSet]
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer whose vocabulary is the bytes, all names, and every piece of `texts`.
-
-    `kinds` says how high things and places of a kind are numbered.
-    """
+    """A tokenizer whose vocabulary is the bytes, and every piece of `names` and `texts` as the lexicon cuts them."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
+    pieces_of_text = Regex("|".join((*_TURNS, *lexicon.pieces, *_GPT2)))
     cut = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(_PIECES), "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
+        [pre_tokenizers.Split(pieces_of_text, "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
     )
-    phrases = sorted({*_template_sentences(templates), *_PHRASES})
+    phrases = sorted({*_template_sentences(templates), *lexicon.phrases})
     marks = (THINK, END_THINK, ACTION, END_ACTION)
 
     def with_vocabulary(pieces: Iterable[str]) -> Tokenizer:
@@ -109,7 +71,7 @@ def train_tokenizer(
     pieces: set[str] = set()
     # Added tokens are found before text is cut, longest first; what is left between them is cut into pieces.
     around = re.compile("|".join(map(re.escape, sorted((*marks, *phrases), key=len, reverse=True))))
-    for text in (*_always_known(kinds), *texts):
+    for text in (*_always_known(), *names, *texts):
         for part in around.split(text):
             pieces.update(piece for piece, _ in cut.pre_tokenize_str(part))
     core = with_vocabulary([*alphabet, *sorted(pieces - set(alphabet))])
@@ -124,11 +86,9 @@ def train_tokenizer(
     return tokenizer
 
 
-def _always_known(kinds: Mapping[str, int]) -> list[str]:
-    """Names and numbers that a sample of texts might lack."""
-    texts = ["user", "assistant", *(f"a {kind}" for kind in kinds)]
-    texts += [f"a {kind} {number}" for kind, last in kinds.items() for number in range(1, last + 1)]
-    texts += [f" {number}" for number in range(max(_HIGHEST_TURN, *kinds.values()) + 1)]
+def _always_known() -> list[str]:
+    """What stands around every prompt, and numbers that a sample of texts might lack."""
+    texts = ["user", "assistant", *(f" {number}" for number in range(_HIGHEST_TURN + 1))]
     for turn in range(_HIGHEST_TURN + 1):
         texts += [f"[Observation {turn}: '", f".', Action {turn}: '"]
     return texts

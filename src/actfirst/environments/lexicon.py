@@ -1,0 +1,34 @@
+"""The words of a world, for whoever makes a tokenizer for small models that know this world and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+def _none(world: Any) -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """What is one token although it is more than a word or less: prompts are what a small model spends its time on.
+
+    - `phrases`: stock phrases of observations. None of them occurs in reasons or actions.
+    - `pieces`: how text is cut before the usual rules cut it, as regular expressions, the first that fits counts.
+    - `names`: texts with all names of an opened world, which a sample of walks might lack.
+    - `walks`: walks through training tasks, at most, whose words are learned.
+    - `akin`: tokens that differ by case or by a space before them begin alike in a new model: where much is copied from
+      one spelling to another, and each word is rare.
+    """
+
+    phrases: tuple[str, ...] = ()
+    pieces: tuple[str, ...] = ()
+    names: Callable[[Any], Iterable[str]] = _none
+    walks: int = 900
+    akin: bool = False
+
+
+NO_LEXICON = Lexicon()
+"""Of a world that says nothing of its words: all of them are cut by the usual rules."""

@@ -1,0 +1,202 @@
+"""A rule-based shopper that knows only what it has read, and says how it arrives at each action.
+
+It is made for instructions as the shop makes them from products ("Find me ... with color: black, and size: 7, and price
+lower than 60.00 dollars"). It searches for everything that is asked but the price, opens the first result that it has
+not opened and that is not too dear, looks whether all wanted options are there, goes back if not, else chooses them and
+buys. It is not the oracle, which knows the product: a page of results says nothing of options, so it has to look.
+
+Its words are the data from which a small teacher learns, so they are regular, and each sentence follows from the text
+before it by copying or by one lookup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from actfirst.environments.solving import Demonstrated
+from actfirst.environments.webshop.rules import has_search_bar, parse_action
+from actfirst.records import TurnContext
+
+Stage = Literal["search", "choose", "leave", "options", "buy", "details"]
+"""What a turn is for: to search, to open a result, to go back from a product that lacks an option, to choose an option,
+to buy, or to leave a page of details."""
+
+_PRICE = re.compile(r",? and price lower than ([\d.]+) dollars$")
+_OPTIONS = re.compile(r" with ((?:(?! with )[a-z ])+: .*)$")
+_NEXT_OPTION = re.compile(r", and (?=[a-z ]+: )")
+_OPENING = "find me "
+_NO_QUERY = re.compile(r"[\[\]\s]+")  # brackets would end an action too early
+_RESULT = re.compile(r"^\[(clicked )?button\] (\S+) \[(?:clicked )?button_\]\n.*\n\$([\d.]+)", re.MULTILINE)
+_RESULTS = re.compile(r"^Page \d+ \(Total results: \d+\)$", re.MULTILINE)
+_CHOICE = re.compile(r"^  \[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]$", re.MULTILINE)
+_PAGE = "Instruction:"
+_BACK, _NEXT, _BUY, _HOME = "click[< prev]", "click[next >]", "click[buy now]", "click[back to search]"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an instruction asks for: `text` without its price, options as (group, value), the highest price as it is
+    written, empty for any."""
+
+    text: str
+    what: str
+    options: tuple[tuple[str, str], ...]
+    cap: str
+
+
+def read_wish(instruction: str) -> Wish:
+    price = _PRICE.search(instruction)
+    text = instruction[: price.start()] if price else instruction
+    if text.lower().startswith(_OPENING):
+        text = text[len(_OPENING) :]
+    wanted = _OPTIONS.search(text)
+    options = tuple(_option(one) for one in _NEXT_OPTION.split(wanted.group(1))) if wanted else ()
+    what = text[: wanted.start()] if wanted else text
+    return Wish(text, what, options, price.group(1) if price else "")
+
+
+def _option(text: str) -> tuple[str, str]:
+    group, _, value = text.partition(": ")
+    return group, value
+
+
+_Step = tuple[tuple[str, ...], str]
+"""A decision: the sentences that lead to it, and the action."""
+
+
+def expert_turn(context: TurnContext) -> Demonstrated:
+    """Decide from what the context shows."""
+    shopper = _Shopper(context, read_wish(context.instruction))
+    return _said(shopper.needs(), shopper.decide(), shopper.stage())
+
+
+def confused_turn(context: TurnContext, rng: Random) -> Demonstrated:
+    """What the shopper would do if something else were asked for: it says truly what it needs and goes on with another
+    wish. It searches with a few of the words, opens any result, takes other values, or takes a product as it is."""
+    wish = read_wish(context.instruction)
+    right = _Shopper(context, wish)
+    stage, (_, action) = right.stage(), right.decide()
+    if stage == "search":
+        words = wish.text.split()
+        few = rng.sample(words, min(len(words), 3))
+        return _said(right.needs(), _Shopper(context, replace(wish, text=" ".join(few))).decide(), stage)
+    if stage == "choose":
+        asin = rng.choice([asin for _, asin, _ in right.results] or [""])
+        return _said(right.needs(), ((f"{asin} fits.",), _click(asin)) if asin else right.decide(), stage)
+    steps = [
+        _Shopper(context, replace(wish, options=other)).decide() for other in _others(wish, right.choices, rng)
+    ]
+    steps += [((f"{value} is not here.", "I go back."), _BACK) for _, value in wish.options[:1]]
+    wrong = [step for step in steps if step[1] != action] or [(("This is a page of details.",), _BACK)]
+    return _said(right.needs(), rng.choice(wrong), stage)
+
+
+def _others(wish: Wish, choices: list[str], rng: Random) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Other wishes for the same product: without options, and with other values."""
+    yield ()
+    if other := [value for value in choices if value not in {wanted for _, wanted in wish.options}]:
+        yield tuple((group, rng.choice(other)) for group, _ in wish.options) or (("size", other[0]),)
+
+
+def _said(needs: tuple[str, ...], step: _Step, stage: Stage) -> Demonstrated:
+    thoughts, action = step
+    return Demonstrated(" ".join((*needs, *thoughts)), action, stage)
+
+
+class _Shopper:
+    def __init__(self, context: TurnContext, wish: Wish) -> None:
+        self._context = context
+        self._wish = wish
+        self._admissible = {action.lower() for action in context.observation.admissible}
+        page = _page(context)
+        self.results = [(bool(mark), asin, price) for mark, asin, price in _RESULT.findall(page)]
+        self.choices: list[str] = _CHOICE.findall(page)
+        self._chosen = _chosen(context)
+
+    def stage(self) -> Stage:
+        if has_search_bar(self._context.observation):
+            return "search"
+        if _NEXT in self._admissible:
+            return "choose"
+        if _BUY not in self._admissible:
+            return "details"
+        values = [value for _, value in self._wish.options]
+        if not all(map(self._offered, values)):
+            return "leave"
+        return "buy" if self._chosen.issuperset(values) else "options"
+
+    def needs(self) -> tuple[str, ...]:
+        """What matters on this page of what is asked."""
+        stage, wish = self.stage(), self._wish
+        if stage == "search":
+            return (f"I need {wish.what}.", self._options(), self._cap())
+        return (self._cap(),) if stage == "choose" else (self._options(),)
+
+    def decide(self) -> _Step:
+        match self.stage():
+            case "search":
+                query = _NO_QUERY.sub(" ", self._wish.text.lower()).strip()
+                return ("I search for it.",), f"search[{query}]"
+            case "choose":
+                return self._choose()
+            case "details":
+                return ("This is a page of details.",), _BACK
+        marks, missing = list[str](), ""
+        for _, value in self._wish.options:
+            if not self._offered(value):
+                return (*marks, f"{value} is not here.", "I go back."), _BACK
+            marks.append(f"{value} is chosen." if value in self._chosen else f"{value} is here.")
+            missing = missing or ("" if value in self._chosen else value)
+        if missing:
+            return (*marks, f"I choose {missing}."), f"click[{missing}]"
+        return (*marks, "I buy it."), _BUY
+
+    def _choose(self) -> _Step:
+        marks = list[str]()
+        for opened, asin, price in self.results:
+            if opened:
+                marks.append(f"{asin} was opened.")
+            elif self._wish.cap and float(price) > float(self._wish.cap):
+                marks.append(f"{asin} costs ${price}, too much.")
+            else:
+                return (*marks, f"{asin} costs ${price} and fits."), _click(asin)
+        if self.results:
+            return (*marks, "I look at more."), _NEXT
+        return ("There are no more.",), _HOME
+
+    def _offered(self, value: str) -> bool:
+        return _click(value) in self._admissible and parse_action(_click(value)) is not None
+
+    def _options(self) -> str:
+        if not self._wish.options:
+            return "It needs no options."
+        return f"It needs {', '.join(f'{group}: {value}' for group, value in self._wish.options)}."
+
+    def _cap(self) -> str:
+        return f"It may cost {self._wish.cap}." if self._wish.cap else "It may cost anything."
+
+
+def _click(target: str) -> str:
+    return f"click[{target.lower()}]"
+
+
+def _page(context: TurnContext) -> str:
+    """The page that is shown, or was last shown if a message stands in its place."""
+    texts = [context.observation.text, *(pair.observation for pair in reversed(context.history))]
+    return next((text for text in texts if _PAGE in text), "")
+
+
+def _chosen(context: TurnContext) -> set[str]:
+    """What was clicked since the product was opened. The shop marks most of it, but not values with quotes."""
+    clicked: set[str] = set()
+    for pair in context.history:
+        if _RESULTS.search(pair.observation) or "\n[button] Search [button_]" in pair.observation:
+            clicked.clear()
+        parsed = parse_action(pair.action)
+        if parsed is not None and parsed.verb == "click":
+            clicked.add(parsed.argument)
+    return clicked
