@@ -11,7 +11,7 @@ import torch
 from actfirst.config.load import resolve
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.errors import EngineError
-from actfirst.lab.speed import swaps
+from actfirst.lab.speed import driver, swaps
 from actfirst.lab.speed.models import Size
 from actfirst.lab.speed.sync import SyncTiming, growth, measure, to_json
 from actfirst.models.shapes import shape_of
@@ -89,3 +89,9 @@ def test_swaps_are_timed_while_responses_are_under_way() -> None:
     for one in found:
         assert len(one.held) == len(one.swapped) == len(one.ended) == 2
     assert found[0].saved(found[0]).median == 1.0
+
+
+def test_what_a_call_costs_the_driver_is_also_how_many_it_can_make() -> None:
+    (row,) = driver.rows([driver.DriverCost(16, 900, (0.001, 0.002, 0.004))])
+    assert row["driver (ms a call)"] == "2.00 (1.00-4.00)"
+    assert row["calls / s at most"] == "500"
