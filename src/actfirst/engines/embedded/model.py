@@ -2,8 +2,9 @@
 after it) and the new tokens of every prompt, packed without padding.
 
 The linear layers see all T tokens at once. Attention is one batched product over the slots of the decoding
-sequences, and row by row of blocks for each span of prompt tokens. Logits are computed where they are wanted
-only. In shapes, N = T * kv_heads counts (token, key-value head) rows and G the queries of each.
+sequences, and row by row of blocks for each span of prompt tokens: the scores of one span stay in the processor's
+cache, those of many together do not. Logits are computed where they are wanted only. In shapes,
+N = T * kv_heads counts (token, key-value head) rows and G the queries of each.
 """
 
 from __future__ import annotations
