@@ -38,14 +38,13 @@ def new(
     \b
     actfirst envs new corridor
     pip install -e corridor && pytest corridor
-    actfirst sft corridor/recipe.toml --run runs/teacher
-    actfirst train corridor/recipe.toml models.teacher=runs/teacher
+    actfirst train corridor/recipe.toml --dry-run
     """
     from actfirst.environments.general.package import write_package
 
     target = folder or Path(name)
     write_package(name, target)
-    print_note(f"written to {target}; its README says how to go on")
+    print_note(f"written to {target}; its README and docs/own-world.md say how to go on")
 
 
 @app.command("templates")
