@@ -287,7 +287,7 @@ def test_vllms_validation_error_is_a_refusal_and_leaves_nothing_behind(
         raise vllm_errors("logprob_token_ids are out of range")
 
     core = VllmCore.__new__(VllmCore)
-    core._priority, core._scoring = True, {}
+    core._priority, core._scoring, core._adapters = True, {}, {}
     core._engine = SimpleNamespace(renderer=SimpleNamespace(render_cmpl=lambda _: [{}]), add_request=refuse)
     monkeypatch.setattr("actfirst.engines.vllm.core._scoring", lambda work: None)
     assert not issubclass(vllm_errors, ValueError)
