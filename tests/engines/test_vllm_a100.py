@@ -57,7 +57,7 @@ def test_a_teacher_is_asked_for_given_places_only_where_vllm_can() -> None:
     assert asked.prompt_logprobs is None
     assert asked.prompt_logprob_start == 2
     assert asked.prompt_logprob_token_ids is not None
-    assert asked.prompt_logprob_token_ids.tolist() == [[5], [6]]
+    assert [list(row) for row in asked.prompt_logprob_token_ids] == [[5], [6]]
     assert asked.logprob_token_ids == [7]
     assert asked.skip_reading_prefix_cache  # cached places would have no log-probs
     whole = scoring(work, places=False)
