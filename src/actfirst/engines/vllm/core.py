@@ -39,6 +39,9 @@ BACKEND = "actfirst"
 """Our weight transfer in vLLM's registry."""
 INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md says how on a CPU"
 _CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
+_CPU_BLOCK = (
+    32  # tokens; the 128 that vLLM takes on a CPU are longer than most turns, so prefixes would not be shared
+)
 _SHARED_MEMORY = Path("/dev/shm")
 _IN_THIS_PROCESS = Turns()
 _GIVEN_UP = ("abort", "error")  # ends of a request that are no answer
@@ -302,6 +305,7 @@ def engine_args(
         max_num_batched_tokens=max(settings.max_prefill_tokens, settings.max_concurrency, longest),
         enable_chunked_prefill=not whole,
         enable_prefix_caching=settings.prefix_caching,
+        block_size=_CPU_BLOCK if cpu else None,
         enforce_eager=options.enforce_eager,
         gpu_memory_utilization=options.gpu_memory_utilization,
         kv_cache_memory_bytes=cache,
