@@ -55,6 +55,8 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
     small = {
         "pocket",
         "pocket-gigpo",
+        "pocket-growing",
+        "pocket-growing-student",
         "pocket-prepare",
         "alfworld-small",
         "pocket-few",

@@ -142,6 +142,15 @@ def test_at_unlearned_stages_a_novice_shows_what_to_do(encoder: PromptEncoder) -
     assert not any("<action>move" in text for text in texts(encoder, early)), "placing things is a late stage"
 
 
+def test_in_haste_next_actions_are_anything_that_can_be_done(encoder: PromptEncoder) -> None:
+    shares = ("sft.full=0.5", "sft.next_action=0.5")
+    calm = read_examples(config(*shares, kind="demonstrator"), encoder)
+    hasty = read_examples(config(*shares, kind="demonstrator", haste=1.0), encoder)
+    pairs = list(zip(texts(encoder, calm), texts(encoder, hasty), strict=True))
+    assert all(was == now for was, now in pairs if "<think>" in was), "reasons and what follows from them stay"
+    assert sum(was != now for was, now in pairs) > len(pairs) / 4
+
+
 def test_orders_of_prompts_are_drawn_for_whole_trajectories(encoder: PromptEncoder) -> None:
     growing = read_examples(config("environment.prompts=growing", kind="demonstrator"), encoder)
     paper = read_examples(config(kind="demonstrator"), encoder)

@@ -294,7 +294,9 @@ class _Walk:
         action = self._astray(context) if rng.random() < self._strays else right.action
         valid = self._kind.rules.valid(action, context.observation)
         response = full_response(shown.reasoning, shown.action)
-        return action, Lesson(shown.action, response, dynamics and valid)
+        hasty = settings.haste > 0.0 and rng.random() < settings.haste
+        at_once = self._anything(context) if hasty else shown.action
+        return action, Lesson(at_once, response, dynamics and valid)
 
     def _astray(self, context: TurnContext) -> str:
         seen = context.observation
@@ -302,7 +304,10 @@ class _Walk:
         impossible = sorted(self._earlier.difference(seen.admissible))
         if impossible and self._rng.random() < _BLUNDER:
             return self._rng.choice(impossible)
-        return self._kind.walk(self._rng, context.instruction, seen)
+        return self._anything(context)
+
+    def _anything(self, context: TurnContext) -> str:
+        return self._kind.walk(self._rng, context.instruction, context.observation)
 
 
 def _replayer(kind: Kind, opener: Callable[[], World]) -> Replayer:
