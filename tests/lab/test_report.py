@@ -226,6 +226,14 @@ class TestSources:
         # the variant that shares its settings with the other methods goes by its method's name
         assert labels[1:3] == ["ActFirst-OPD", "ActFirst-OPD (all responses)"]
 
+    def test_a_key_that_an_older_version_did_not_write_has_its_default(self, lab: Path) -> None:
+        path = lab / "vanilla-seed43" / "config.toml"
+        lines = path.read_text().splitlines()
+        older = [line for line in lines if not line.startswith("schedule = ")]
+        assert len(older) < len(lines)
+        path.write_text("\n".join(older))
+        assert len(find_sources([lab]).settings[0].groups[0].runs) == 2
+
     def test_another_student_is_another_setting(self, lab: Path) -> None:
         more = ["models.student=/models/big"]
         write_method_run(lab / "big", "vanilla", 42, seconds=60.0, solved=3, more=more)

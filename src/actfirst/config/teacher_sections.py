@@ -35,7 +35,8 @@ class SftDataSection(Section):
         0.0, description="share of the turns at those stages that may be shown as inverse dynamics"
     )
     haste: Share = Field(
-        0.0, description="share of turns, at any stage, whose next action without reasons is anything that can be done"
+        0.0,
+        description="share of turns, at any stage, whose next action without reasons is anything that can be done",
     )
 
     @model_validator(mode="after")

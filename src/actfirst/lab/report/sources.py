@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from actfirst.config.config import Config
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab import stored
 from actfirst.lab.compare import MethodRuns
@@ -125,10 +126,17 @@ def _leaves(values: Mapping[str, object], prefix: str = "") -> dict[str, object]
     return found
 
 
+def _defaults() -> dict[str, object]:
+    """What keys mean to a run that a version without them wrote."""
+    sections = {name: field.default for name, field in Config.model_fields.items() if not field.is_required()}
+    return _leaves({name: section.model_dump(mode="json") for name, section in sections.items()})
+
+
 def _settings(runs: Sequence[Run], evaluations: Sequence[tuple[Path, StoredEvaluation]]) -> tuple[Setting, ...]:
     by_key: dict[str, dict[Run, dict[str, object]]] = {}
+    defaults = _defaults()
     for run in runs:
-        leaves = _leaves(run.config)
+        leaves = defaults | _leaves(run.config)
         if missing := [key for key in _NAMES if key not in leaves]:
             raise RunFolderError(
                 f"{run.folder / CONFIG} is not the whole configuration of a run: {missing[0]!r}"
