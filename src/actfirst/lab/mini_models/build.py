@@ -3,7 +3,7 @@
     start     a tokenizer of the world, and random weights
     base      recipe RECIPE-base: fine-tuned by a demonstrator that lacks what comes late in a task
     teacher   recipe RECIPE-teacher: the base, trained on by the demonstrator at all stages
-    student   recipe RECIPE-student: the base, trained on a little without late stages
+    student   recipe RECIPE-student: the teacher, which a novice makes unlearn late stages in a few steps
 
 All three are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
 student lacks is in `sft.data` of its recipe.
@@ -68,10 +68,10 @@ def build_models(
                 resume=(run / CONFIG).is_file(),
                 watcher=watch(),
             )
-        if name == _BASE:
-            model = resolve_model(str(run), name)
-        else:
-            publish(resolve_model(str(run), name), out / name)
+        model = resolve_model(str(run), name)
+        if name != _BASE:
+            publish(model, out / name)
+            model = out / name  # the student begins with the teacher as it ships
         result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)
     return result
