@@ -19,7 +19,9 @@ from actfirst.engines.vllm.engine import ReceivingVllmEngine, VllmEngine, empty_
 from actfirst.errors import ConfigError, EngineError
 from actfirst.learning.update import Learner
 from actfirst.runs.run import open_run
-from actfirst.training.open import train
+from actfirst.training.open import OpenedRun, open_training, train
+from actfirst.training.run import TrainingLearner
+from actfirst.training.watch import Watcher
 from tests.engines.contract import TOLERANCE, Judge, close, prompts, section, until
 from tests.learning.making import learning, make_samples
 from tests.support.tiny_models import make_tiny_checkpoint
@@ -139,6 +141,56 @@ def test_a_run_trains_adapters_that_reach_vllm_alone(tmp_path: Path) -> None:
         "engine.weight_check_every=1",
     )
     train(tiny_config(tmp_path / "models", *options, *more), tmp_path / "run")
+    updates = open_run(tmp_path / "run").updates
+    gaps = [line.extra["weights_gap"] for line in updates if line.update > 1]
+    assert len(gaps) == 2
+    assert max(gaps) < 1e-3
+
+
+@pytest.mark.slow
+@needs_vllm
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("way", ["store", "collective"])
+def test_on_ray_adapters_reach_every_engine_alone(way: str, tmp_path: Path) -> None:
+    """Two engines: the learner sends adapters and nothing else, and after each update both compute with them."""
+    pytest.importorskip("ray")
+    from actfirst.training.ray.learner import RayLearner
+
+    options = (
+        "runtime.kind=ray",
+        "runtime.cpus=0.5",
+        "runtime.object_store_mb=100",
+        "runtime.rollout_engines=2",
+        f"runtime.weight_sync={way}",
+        "engine.kind=vllm",
+        "engine.preempt=false",
+        "engine.vllm.enforce_eager=true",
+        "engine.vllm.kv_cache_gib=0.1",
+        "engine.weight_check_every=1",
+        "learner.adapter_rank=4",
+        "learner.learning_rate=1e-2",
+        "run.updates=3",
+    )
+    config = tiny_config(tmp_path / "models", *options)
+
+    async def names(run: OpenedRun) -> set[str]:
+        """Of what the learner sends, asked while it trains."""
+        while run.learner is None or run.learner.version < 1:  # noqa: ASYNC110 (nothing tells)
+            await asyncio.sleep(0.05)
+        assert isinstance(run.learner, RayLearner)
+        return {entry.name for entry in await run.learner.actors[0].entries.remote()}
+
+    async def run() -> tuple[TrainingLearner | None, set[str]]:
+        async with open_training(config, tmp_path / "run", resume=False, watcher=Watcher()) as opened:
+            asking = asyncio.ensure_future(names(opened))
+            await opened.train()
+            return opened.learner, await asking
+
+    learner, sent = asyncio.run(run())
+    assert isinstance(learner, RayLearner)
+    assert sent == set(expected_adapters(empty_model(tmp_path / "models" / "student"), 4))
+    assert (learner.fallbacks, learner.first_fallback) == (0, "")
+    assert (learner.broadcasts > 0) == (way == "collective")
     updates = open_run(tmp_path / "run").updates
     gaps = [line.extra["weights_gap"] for line in updates if line.update > 1]
     assert len(gaps) == 2

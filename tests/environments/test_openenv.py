@@ -1,4 +1,4 @@
-"""Environments of OpenEnv on a local server: the contract, what is refused, and a short run."""
+"""Environments of OpenEnv on a local server: the contract, what is refused, and short runs, one on what it ships."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from actfirst.config.load import resolve
 from actfirst.environments.base import World
 from actfirst.environments.openenv.section import OpenEnvSection
 from actfirst.environments.registry import open_world
@@ -19,18 +19,18 @@ from actfirst.errors import ConfigError
 from actfirst.runs.run import open_run
 from actfirst.training.open import train
 from tests.environments.contract import AnyTextContract
-from tests.support.tiny_run import overrides
+from tests.support.tiny_run import world_config
 
 pytest.importorskip("openenv")
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """A server of the test's own, in a process of its own."""
+@contextmanager
+def served(*command: str, at: Path | None = None) -> Iterator[str]:
+    """A server of the test's own, in a process of its own; its port is the last word of its command."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-m", "tests.support.openenv_server", str(port)])
+    server = subprocess.Popen([sys.executable, *command, str(port)], cwd=at)
     try:
         for _ in range(1200):
             assert server.poll() is None, "the server ended"
@@ -42,6 +42,22 @@ def url() -> Iterator[str]:
     finally:
         server.terminate()
         server.wait()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served("-m", "tests.support.openenv_server") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The environment that OpenEnv ships: what `openenv init` writes, as it is."""
+    folder = tmp_path_factory.mktemp("openenv")
+    begin = "import sys; from openenv.cli.__main__ import main; sys.exit(main())"
+    subprocess.run([sys.executable, "-c", begin, "init", "echo_env", "-o", str(folder)], check=True)
+    with served("-m", "echo_env.server.app", "--host", "127.0.0.1", "--port", at=folder) as address:
+        yield address
 
 
 def section(url: object, **more: object) -> OpenEnvSection:
@@ -92,18 +108,31 @@ def test_what_cannot_be_played_is_refused_by_name(url: str, change: dict[str, ob
 
 @pytest.mark.slow
 def test_a_short_run(url: str, tmp_path: Path) -> None:
-    """ActFirst-OPD with references that rollouts find: nobody has demonstrated anything here."""
-    numbers = "turn_limit=4, train_tasks=20, eval_tasks=4"
-    table = f'environment={{name="openenv", url="{url}", observation="text", {numbers}}}'
-    given = [one for one in overrides(tmp_path) if not one.startswith(("environment.", "evaluation.splits"))]
-    more = [
-        "evaluation.splits=['test']",
-        "references.source=rollouts",
-        "run.updates=2",
-        "evaluation.at_end=true",
-    ]
-    config = resolve("pocket", [*given, table, *more])
-    assert train(config, tmp_path / "run").updates == 2
+    table = f'name="openenv", url="{url}", observation="text", turn_limit=4, train_tasks=20, eval_tasks=4'
+    assert train(world_config(tmp_path, table), tmp_path / "run").updates == 2
     run = open_run(tmp_path / "run")
     assert {line.task.kind for line in run.episodes()} == {"openenv"}
     assert run.final_success is not None
+
+
+@pytest.mark.slow
+def test_a_short_run_on_the_environment_that_openenv_ships(echo: str, tmp_path: Path) -> None:
+    """It gives back what it is told, pays for length and never ends, so nothing succeeds there."""
+    world = open_world(section(echo, observation="echoed_message"))
+    environment = world.open()
+    _, first = environment.reset(world.tasks("train")[0])
+    assert first.text == "Echo Env environment ready!"
+    said = environment.step("hello")
+    assert (said.text, said.done) == ("hello", False)
+    environment.close()
+    table = f'name="openenv", url="{echo}", observation="echoed_message", turn_limit=4, train_tasks=20, eval_tasks=4'
+    one = (
+        "pool.kind=processes",
+        "pool.workers=1",
+        "pool.environments_per_worker=1",
+    )  # the server takes one session
+    assert train(world_config(tmp_path, table, *one), tmp_path / "run").updates == 2
+    run = open_run(tmp_path / "run")
+    assert not [line.error for line in run.episodes() if line.error]
+    assert {len(line.turns) for line in run.episodes()} == {4}
+    assert run.final_success == 0.0

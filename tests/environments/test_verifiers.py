@@ -1,12 +1,13 @@
-"""Environments of verifiers: the contract, what is refused, and a short run."""
+"""Environments of verifiers: the contract, what is refused, and short runs, one on a game that it ships."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from actfirst.config.load import resolve
 from actfirst.environments.base import World
 from actfirst.environments.registry import open_world
 from actfirst.environments.verifiers.section import VerifiersSection
@@ -14,10 +15,11 @@ from actfirst.errors import ConfigError, EnvironmentFailure
 from actfirst.runs.run import open_run
 from actfirst.training.open import train
 from tests.environments.contract import AnyTextContract
-from tests.support.tiny_run import overrides
+from tests.support.tiny_run import world_config
 
 pytest.importorskip("verifiers")
 
+WORDS = ("lamp", "shelf", "window")  # each of another length
 TASKSETS = Path(__file__).parents[1] / "support" / "tasksets"
 
 
@@ -102,17 +104,53 @@ def test_an_environment_that_hangs_is_a_failure_of_its_episode() -> None:
 
 @pytest.mark.slow
 def test_a_short_run(tmp_path: Path) -> None:
-    """ActFirst-OPD with references that rollouts find: nobody has demonstrated anything here."""
-    table = 'environment={name="verifiers", id="number-hunt", turn_limit=4, train_tasks=14, eval_tasks=4}'
-    given = [one for one in overrides(tmp_path) if not one.startswith(("environment.", "evaluation.splits"))]
-    more = [
-        "evaluation.splits=['test']",
-        "references.source=rollouts",
-        "run.updates=2",
-        "evaluation.at_end=true",
-    ]
-    config = resolve("pocket", [*given, table, *more])
-    assert train(config, tmp_path / "run").updates == 2
+    table = 'name="verifiers", id="number-hunt", turn_limit=4, train_tasks=14, eval_tasks=4'
+    assert train(world_config(tmp_path, table), tmp_path / "run").updates == 2
     run = open_run(tmp_path / "run")
     assert {line.task.kind for line in run.episodes()} == {"number-hunt"}
+    assert run.final_success is not None
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hangman as verifiers ships it (`verifiers[ta]`) draws from a list that NLTK downloads: a short one instead.
+
+    Of the module, because NLTK keeps the corpus that it has opened."""
+    pytest.importorskip("textarena", exc_type=ImportError)
+    import nltk
+
+    home = tmp_path_factory.mktemp("nltk")
+    (home / "corpora" / "words").mkdir(parents=True)
+    for name in ("en", "en-basic"):
+        (home / "corpora" / "words" / name).write_text("\n".join(WORDS), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nltk.data, "path", [str(home)])
+        patch.setattr(nltk, "download", lambda *_, **__: True)
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("words")
+def test_a_game_that_verifiers_ships_is_played() -> None:
+    section = {"id": "textarena", "options": {"game": "Hangman-v0"}, "train_tasks": 8, "eval_tasks": 4}
+    world = open_world(VerifiersSection.model_validate(section))
+    environment = world.open()
+    for task in world.tasks("train")[:3]:
+        instruction, _ = environment.reset(task)
+        assert "You are playing Hangman" in instruction
+        letters = re.findall(r"C\d\d", instruction)
+        (answer,) = [word for word in WORDS if len(word) == len(letters)]
+        wrong = environment.step("[zebra]")
+        assert (wrong.text, wrong.done) == ("Your guess of 'ZEBRA' is not the target word.", False)
+        seen = environment.step(f"[{answer}]")
+        assert (seen.done, seen.success, seen.score) == (True, True, 100.0)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("words")
+def test_a_short_run_on_a_game_that_verifiers_ships(tmp_path: Path) -> None:
+    table = 'name="verifiers", id="textarena", options={game="Hangman-v0"}, turn_limit=4, train_tasks=20, eval_tasks=4'
+    assert train(world_config(tmp_path, table), tmp_path / "run").updates == 2
+    run = open_run(tmp_path / "run")
+    assert {line.task.kind for line in run.episodes()} == {"textarena"}
     assert run.final_success is not None

@@ -47,3 +47,15 @@ def overrides(folder: Path, *more: str) -> list[str]:
 
 def tiny_config(folder: Path, *more: str) -> Config:
     return resolve("pocket", overrides(folder, *more))
+
+
+def world_config(folder: Path, table: str, *more: str) -> Config:
+    """ActFirst-OPD in a world with the splits train and test, where nobody has demonstrated anything."""
+    given = [one for one in overrides(folder) if not one.startswith(("environment.", "evaluation.splits"))]
+    here = (
+        "evaluation.splits=['test']",
+        "references.source=rollouts",
+        "run.updates=2",
+        "evaluation.at_end=true",
+    )
+    return resolve("pocket", [*given, f"environment={{{table}}}", *here, *more])

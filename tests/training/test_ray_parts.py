@@ -28,6 +28,7 @@ from actfirst.errors import (
 )
 from actfirst.records import EngineStats, Observation, Task, UpdateStats
 from actfirst.training.ray import cluster as cluster_module
+from actfirst.training.ray import engine_actor
 from actfirst.training.ray import learner as learner_module
 from actfirst.training.ray import publish as publish_module
 from actfirst.training.ray.cluster import Demand, Demands, check_machines, check_room
@@ -430,6 +431,22 @@ async def test_every_worker_of_an_engine_is_a_member_of_the_group(fake_ray: Fake
         actor.inner._engine = engine
     await learner._regroup(actors)
     assert [engine.did for engine in engines] == [[("join", "here:1", 1, 5)], [("join", "here:1", 3, 5)]]
+
+
+async def test_adapters_alone_are_taken_by_an_engines_actor_however_many_workers_it_has(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the group would wait for members that never come."""
+    joined: list[tuple[object, ...]] = []
+    monkeypatch.setattr(engine_actor, "WeightGroup", lambda *given: joined.append(given))
+    settings = ("runtime.weight_sync=collective", "engine.kind=vllm", "engine.preempt=false")
+    two = ("engine.vllm.tensor_parallel=2", "runtime.engine_gpus=2", "learner.adapter_rank=8")
+    learner, _ = make_learner(1, *settings, *two)
+    actors = [InProcess(EngineActor(EngineSection(), Path("model"))) for _ in range(2)]
+    for actor in actors:
+        actor.inner._engine = object()
+    await learner._regroup(actors)
+    assert sorted(joined) == [("here:1", 1, 3, "cpu"), ("here:1", 2, 3, "cpu")]
 
 
 async def test_a_sender_that_never_answers_is_lost_with_its_learner(

@@ -151,9 +151,9 @@ class RayLearner:
         automatic = "collective" if both else "store"
         self._sync = automatic if settings.weight_sync == "auto" else settings.weight_sync
         self._ranks = [start(rank, settings.learners) for rank in range(settings.learners)]
-        # vLLM's workers take part themselves; another engine is one process.
-        vllm = config.engine.kind == "vllm"
-        self._receivers = config.engine.vllm.tensor_parallel if vllm else 1
+        # vLLM's workers take whole weights themselves; adapters alone, and other engines, are taken by one process.
+        workers = config.engine.kind == "vllm" and not config.adapters_alone
+        self._receivers = config.engine.vllm.tensor_parallel if workers else 1
         self._members: list[Any] = []
         self._entries: tuple[Entry, ...] = ()
         self.broadcasts = 0
