@@ -390,6 +390,11 @@ class RuntimeSection(Section):
     rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
     teacher_replicas: Positive = Field(1, description="teacher engines")
     learners: Positive = Field(1, description="processes that share the learner's weights and work (FSDP2)")
+    learner_replicas: Positive = Field(
+        1,
+        description="copies of the learner's weights and optimiser, each divided over learners / learner_replicas "
+        "ranks (HSDP): more memory, and gathering stays within a copy",
+    )
     environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
     engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
     teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
@@ -416,6 +421,20 @@ class RuntimeSection(Section):
                 "(pip install 'actfirst[ray]'), or leave it out"
             )
         return self
+
+    @model_validator(mode="after")
+    def _copies_are_alike(self) -> Self:
+        if self.learners % self.learner_replicas:
+            raise ValueError(
+                f"learners = {self.learners} cannot be divided into learner_replicas = {self.learner_replicas} copies "
+                "of equal size; learner_replicas must divide learners"
+            )
+        return self
+
+    @property
+    def learner_shards(self) -> int:
+        """Ranks that hold one copy of the learner's weights together."""
+        return self.learners // self.learner_replicas
 
 
 class CheckpointSection(Section):

@@ -39,9 +39,10 @@ _PATIENCE = 30.0
 class RankActor:
     """One rank. Its calls run one after the other, but for `write`, which goes on beside them."""
 
-    def __init__(self, rank: int, ranks: int) -> None:
+    def __init__(self, rank: int, ranks: int, replicas: int) -> None:
         self._rank = rank
         self._ranks = ranks
+        self._replicas = replicas
         self._learner: Learner  # from `open` on
         self._group: WeightGroup | None = None
         self._taken: Taken | TakenShard
@@ -56,7 +57,10 @@ class RankActor:
         """Load the model, or continue from a checkpoint; returns the version."""
         if self._ranks > 1:
             _join_ranks(address, self._rank, self._ranks)
-        learner = self._learner = (ShardedLearner if self._ranks > 1 else Learner)(student, settings, device)
+            learner: Learner = ShardedLearner(student, settings, device, self._replicas)
+        else:
+            learner = Learner(student, settings, device)
+        self._learner = learner
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -129,7 +133,7 @@ def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearne
     wanted, threads = Demands.of(config).learner, config.learner.threads
 
     def start(rank: int, ranks: int) -> Any:
-        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(rank, ranks)
+        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(rank, ranks, config.runtime.learner_replicas)
 
     return RayLearner(student, config, checkpoints, start)
 
