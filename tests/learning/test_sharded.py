@@ -42,9 +42,9 @@ def train(learner: Learner, *counts: int) -> Trained:
 Variant = tuple[LearnerSection, tuple[int, ...]]
 
 
-def on_this_rank(folder: Path, variants: dict[str, Variant], replicas: int = 1) -> dict[str, Trained]:
+def on_this_rank(folder: Path, variants: dict[str, Variant], copies: int = 1) -> dict[str, Trained]:
     return {
-        name: train(ShardedLearner(folder, options, replicas=replicas), *counts)
+        name: train(ShardedLearner(folder, options, copies=copies), *counts)
         for name, (options, counts) in variants.items()
     }
 
@@ -180,20 +180,20 @@ def test_a_gradient_that_is_not_finite_is_refused_on_all_ranks(qwen3: Path) -> N
     assert all(torch.equal(weights[name], before[name]) for name in weights)
 
 
-def save_here(folder: Path, options: LearnerSection, target: Path, replicas: int = 1) -> Trained:
+def save_here(folder: Path, options: LearnerSection, target: Path, copies: int = 1) -> Trained:
     """Two updates, a checkpoint, and beside it the update after it."""
-    learner = ShardedLearner(folder, options, replicas=replicas)
+    learner = ShardedLearner(folder, options, copies=copies)
     train(learner, 6, 7)
     taken = take_sharded(learner, make_samples(3), {"delivered": 5}, copy=True)
     with ThreadPoolExecutor(1) as beside:
-        written = beside.submit(write_sharded, target, taken)
+        written = beside.submit(write_sharded, target, taken, export=True)
         trained = train(learner, 9)
         written.result()
     return trained
 
 
-def resume_here(folder: Path, options: LearnerSection, checkpoint: Path, replicas: int = 1) -> Trained:
-    learner = ShardedLearner(folder, options, replicas=replicas)
+def resume_here(folder: Path, options: LearnerSection, checkpoint: Path, copies: int = 1) -> Trained:
+    learner = ShardedLearner(folder, options, copies=copies)
     restore_sharded(learner, load(checkpoint))
     assert learner.version == 2
     return train(learner, 9)
@@ -226,11 +226,13 @@ def test_a_checkpoint_of_two_ranks_resumes_on_three_and_in_one_process(
     assert shards == ["rank-00000.safetensors", "rank-00001.safetensors"]  # nothing that is unpickled
     exported = plain_model(folder / "model").state_dict()
     assert all(torch.equal(exported[name], value) for name, value in checkpoint.learner.weights.items())
+    half = plain_model(folder / "bfloat16").state_dict()
+    assert all(torch.equal(value, exported[name].bfloat16().float()) for name, value in half.items())
 
 
 def copies_here(folder: Path, variants: dict[str, Variant]) -> tuple[int, dict[str, Trained]]:
     """Numbers of all weights that this rank holds of two copies, and what `on_this_rank` finds."""
-    held = ShardedLearner(folder, OPTIONS, replicas=2)._parameters.values()
+    held = ShardedLearner(folder, OPTIONS, copies=2)._parameters.values()
     return sum(part.to_local().numel() for part in held), on_this_rank(folder, variants, 2)  # type: ignore[attr-defined]
 
 

@@ -75,7 +75,7 @@ def test_copies_of_the_learner_cost_memory() -> None:
         for settings in (
             [],
             ["runtime.learners=4"],
-            ["runtime.learners=4", "runtime.learner_replicas=2"],
+            ["runtime.learners=4", "runtime.learner_copies=2"],
         )
     )
     assert copies == two

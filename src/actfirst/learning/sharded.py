@@ -5,7 +5,7 @@ gradients are summed over ranks, so the update is that of one process but for ro
 `update.py`; here is only where the tensors lie. The paper's Ulysses sequence parallelism divides sequences instead
 of samples; the update is the same.
 
-With `replicas` there are several copies of all weights, each divided over as many ranks (HSDP): layers are gathered
+With `copies` there are several copies of all weights, each divided over as many ranks (HSDP): layers are gathered
 within a copy, and only the sums of gradients travel between copies.
 """
 
@@ -39,18 +39,18 @@ class ShardedLearner(Learner):
     """
 
     def __init__(
-        self, folder: Path, settings: LearnerSection, device: str = "cpu", replicas: int = 1
+        self, folder: Path, settings: LearnerSection, device: str = "cpu", copies: int = 1
     ) -> None:
-        """The process group must exist: gloo for CPUs, nccl for GPUs. `replicas` divides the number of its ranks."""
+        """The process group must exist: gloo for CPUs, nccl for GPUs. `copies` divides the number of its ranks."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.replicas = replicas
+        self.copies = copies
         self.beside = dist.new_group(backend="gloo")  # for what goes on beside updates: checkpoints
         super().__init__(folder, settings, device)
 
     @property
     def writes(self) -> bool:
         """Whether this rank is of the first copy: the others hold the same."""
-        return self.rank < self.ranks // self.replicas
+        return self.rank < self.ranks // self.copies
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
         kept = self._on_first(self.for_engines(averaged=averaged))
@@ -75,11 +75,11 @@ class ShardedLearner(Learner):
     def _place(self) -> None:
         device = torch.device(self.device)
         # Neighbours share a copy: they are the ones that are on one machine.
-        copies = (self.replicas, self.ranks // self.replicas)
+        divided = (self.copies, self.ranks // self.copies)
         mesh = (
             init_device_mesh(device.type, (self.ranks,))
-            if self.replicas == 1
-            else init_device_mesh(device.type, copies, mesh_dim_names=("replicate", "shard"))
+            if self.copies == 1
+            else init_device_mesh(device.type, divided, mesh_dim_names=("replicate", "shard"))
         )
         self._root: _Root | _GeneralRoot = (
             _GeneralRoot(self._model)

@@ -68,7 +68,7 @@ def take_sharded(
     return TakenShard(taken, rows, learner.beside)
 
 
-def write_sharded(folder: Path, shard: TakenShard) -> Path:
+def write_sharded(folder: Path, shard: TakenShard, *, export: bool = False) -> Path:
     """As `checkpoint.write`, called on every rank. A failure on one rank is raised on all."""
     state = shard.taken.state
     target = folder / unfinished_name(state.version)
@@ -78,7 +78,7 @@ def write_sharded(folder: Path, shard: TakenShard) -> Path:
         parts = 5 if shard.taken.average else 3  # both models, two moments, and the average among them
         needed = parts * sum(tensor.numel() * tensor.element_size() for tensor in state.weights.values())
         under_way.enter_context(writing(folder, state.version, needed))
-        write_all_but_optimizer(target, shard.taken)
+        write_all_but_optimizer(target, shard.taken, export=export)
 
     try:
         _on_first(begin, shard.group)
