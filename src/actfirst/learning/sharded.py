@@ -44,7 +44,7 @@ class ShardedLearner(Learner):
         """The process group must exist: gloo for CPUs, nccl for GPUs. `copies` divides the number of its ranks."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.copies = copies
-        self.beside = dist.new_group(backend="gloo")  # for what goes on beside updates: checkpoints
+        self.beside = self._group_beside()  # for what goes on beside updates: checkpoints
         super().__init__(folder, settings, device)
 
     @property
@@ -72,15 +72,19 @@ class ShardedLearner(Learner):
             for moment in ("step", "exp_avg", "exp_avg_sq", *([AVERAGE] if self.settings.average else []))
         }
 
+    def _group_beside(self) -> dist.ProcessGroup:
+        return dist.new_group(backend="gloo")
+
+    def _mesh(self, device: str) -> DeviceMesh:
+        """Neighbours share a copy: they are the ones that are on one machine."""
+        if self.copies == 1:
+            return init_device_mesh(device, (self.ranks,))
+        divided = (self.copies, self.ranks // self.copies)
+        return init_device_mesh(device, divided, mesh_dim_names=("replicate", "shard"))
+
     def _place(self) -> None:
         device = torch.device(self.device)
-        # Neighbours share a copy: they are the ones that are on one machine.
-        divided = (self.copies, self.ranks // self.copies)
-        mesh = (
-            init_device_mesh(device.type, (self.ranks,))
-            if self.copies == 1
-            else init_device_mesh(device.type, divided, mesh_dim_names=("replicate", "shard"))
-        )
+        mesh = self._mesh(device.type)
         self._root: _Root | _GeneralRoot = (
             _GeneralRoot(self._model)
             if self.general
