@@ -44,7 +44,9 @@ def main() -> None:
         found = json.loads(report.read_text(encoding="utf-8"))
     place_of = found["environment"]
     named = (one["metadata"] for one in found["install"])
-    lines = sorted(f"{one['name'].lower().replace('_', '-').replace('.', '-')}=={one['version']}" for one in named)
+    lines = sorted(
+        f"{one['name'].lower().replace('_', '-').replace('.', '-')}=={one['version']}" for one in named
+    )
     head = [
         "# Made by: python -m tests.tools.cuda_dependencies",
         f"# Python {place_of['python_version']}, {place_of['sys_platform']} {place_of['platform_machine']}",

@@ -457,7 +457,9 @@ class CheckpointSection(Section):
     @model_validator(mode="after")
     def _exports_have_a_place(self) -> Self:
         if self.export and not self.keep_at:
-            raise ValueError("export = true writes nothing unless keep_at says after which updates; set it, or leave out export")
+            raise ValueError(
+                "export = true writes nothing unless keep_at says after which updates; set it, or leave out export"
+            )
         return self
 
 

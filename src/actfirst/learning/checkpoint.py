@@ -203,9 +203,7 @@ def write_all_but_optimizer(folder: Path, taken: Taken, *, export: bool) -> None
     (training / "state.json").write_text(text, encoding="utf-8")
 
 
-def _write_model(
-    model: Path, source: Path, weights: Mapping[str, Tensor], dtype: str = "float32"
-) -> None:
+def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor], dtype: str = "float32") -> None:
     """A Hugging Face folder: what `source` holds beside weights, and these weights."""
     model.mkdir()
     for path in sorted(source.iterdir()):

@@ -38,9 +38,7 @@ class ShardedLearner(Learner):
     Whole tensors (`weights`, `state`) reach the first rank's main memory only; the others help and get nothing.
     """
 
-    def __init__(
-        self, folder: Path, settings: LearnerSection, device: str = "cpu", copies: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu", copies: int = 1) -> None:
         """The process group must exist: gloo for CPUs, nccl for GPUs. `copies` divides the number of its ranks."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.copies = copies
@@ -73,7 +71,8 @@ class ShardedLearner(Learner):
         }
 
     def _group_beside(self) -> dist.ProcessGroup:
-        return dist.new_group(backend="gloo")
+        group: dist.ProcessGroup = dist.new_group(backend="gloo")
+        return group
 
     def _mesh(self, device: str) -> DeviceMesh:
         """Neighbours share a copy: they are the ones that are on one machine."""

@@ -34,8 +34,8 @@ _ANCHOR = NAMED["Qwen3-1.7B"]
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Seconds. `token`: of a rank for each token of its sequences; `update`: more for each update. `transfer`: while
-    engines go on. `request`: of the driver for each request to an engine. `environment`: of a step; `environment_calls`: such a
-    step is a remote call. `checkpoint`: how long the loop waits for one."""
+    engines go on. `request`: of the driver for each request to an engine. `environment`: of a step;
+    `environment_calls`: such a step is a remote call. `checkpoint`: how long the loop waits for one."""
 
     engine: EngineKind
     teacher: EngineKind

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -167,7 +167,7 @@ def unreal_pass(
     settings: LearnerSection,
     work: Work,
     watching: TorchDispatchMode,
-    learner: type[Learner] | None = None,
+    learner: Callable[[Path, LearnerSection], Learner] | None = None,
 ) -> None:
     """A forward and backward pass over the micro-batch, on tensors without contents, while somebody watches."""
     layout = lay_out(make_samples(work, shape.vocab_size), work.sequences, LossConfig())

@@ -1,9 +1,10 @@
 """`actfirst bench driver`: what a request costs the driver of a run on Ray, where engines answer at once.
 
 Everything that the driver does for a request to an engine is real: routing, the call, the answer, its counters. The
-engine computes nothing; it may wait, so that requests that were made together do not end together. Processor time is that of the driver's whole process, so other work on the machine does not
-count. The limit is one core: so many requests a second, and no more. Beside it, in turn, one remote call for each
-request, as a driver would make that has no lines (`training/ray/line.py`).
+engine computes nothing; it may wait, so that requests that were made together do not end together. Processor time is
+that of the driver's whole process, so other work on the machine does not count. The limit is one core: so many requests
+a second, and no more. Beside it, in turn, one remote call for each request, as a driver would make that has no lines
+(`training/ray/line.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeAlias
 
 from actfirst.config.config import Config
 from actfirst.engines.base import Priority, Sampling
@@ -24,6 +25,7 @@ from actfirst.training.ray.calls import finished
 from actfirst.training.ray.desk import Desk, Generate, Request
 
 _ANSWER = 12
+Generating: TypeAlias = Callable[[tuple[int, ...], Sampling, Priority], Awaitable[Completion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,13 @@ class _OneCallEach:
 
 
 def measure(
-    config: Config, waits: Sequence[float], at_once: Sequence[int], prompt: int, calls: int, rounds: int, told: Told
+    config: Config,
+    waits: Sequence[float],
+    at_once: Sequence[int],
+    prompt: int,
+    calls: int,
+    rounds: int,
+    told: Told,
 ) -> list[DriverCost]:
     from actfirst.training.ray.cluster import Demands, cluster
 
@@ -107,7 +115,13 @@ def to_json(found: Sequence[DriverCost]) -> list[dict[str, object]]:
 
 
 async def _measure(
-    config: Config, waits: Sequence[float], at_once: Sequence[int], prompt: int, calls: int, rounds: int, told: Told
+    config: Config,
+    waits: Sequence[float],
+    at_once: Sequence[int],
+    prompt: int,
+    calls: int,
+    rounds: int,
+    told: Told,
 ) -> list[DriverCost]:
     from actfirst.training.ray.cluster import Demands, actors
     from actfirst.training.ray.fleet import Fleet
@@ -117,7 +131,10 @@ async def _measure(
     await fleet.open()
     while len(fleet.actors) < demand.count:  # noqa: ASYNC110 (nothing tells)
         await asyncio.sleep(0.05)
-    ways = {"one call each": _OneCallEach(fleet.actors).generate, "in parcels": fleet.generate}
+    ways: dict[str, Generating] = {
+        "one call each": _OneCallEach(fleet.actors).generate,
+        "in parcels": fleet.generate,
+    }
     cases = [(wait, count, way) for wait in waits for count in at_once for way in ways]
     found: dict[tuple[float, int, str], list[float]] = {case: [] for case in cases}
     ids = tuple(range(prompt))
@@ -137,6 +154,6 @@ async def _measure(
     ]
 
 
-async def _ask(generate: Callable[..., Awaitable[Completion]], ids: tuple[int, ...], times: int) -> None:
+async def _ask(generate: Generating, ids: tuple[int, ...], times: int) -> None:
     for seed in range(times):
         await generate((seed, *ids), Sampling(_ANSWER, seed=seed), Priority.FAST)

@@ -133,7 +133,9 @@ def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearne
     wanted, threads = Demands.of(config).learner, config.learner.threads
 
     def start(rank: int, ranks: int) -> Any:
-        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(rank, ranks, config.runtime.learner_copies)
+        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(
+            rank, ranks, config.runtime.learner_copies
+        )
 
     return RayLearner(student, config, checkpoints, start)
 
