@@ -54,6 +54,8 @@ def refusal(*overrides: str, recipe: str | Path = "pocket") -> str:
         ("evaluation.seeds=[]", "must be a list of at least 1, [...], in which each item is a whole number"),
         ('tracking.sinks=["tensorbord"]', 'tracking.sinks[0] = "tensorbord" (command line): must be one of '
                                           '"tensorboard", "wandb", "trackio"'),
+        ("runtime.learner_copies=2", "learners = 1 cannot be divided into learner_copies = 2"),
+        ("checkpoint.export=true", "export = true writes nothing unless keep_at says"),
         ("run=3", "run = 3 (command line): must be a table with seed, updates"),
         ("learner.learning_rate.x=2", 'learning_rate = {"x": 2} (command line): must be a finite number'),
         ("environment=3", "environment = 3 (command line): must be a table whose name is one of"),

@@ -93,20 +93,52 @@ def test_bytes_are_held_from_the_moment_they_are_made_until_nobody_holds_them() 
     assert (held.most, held.now) == (800, 0)
 
 
+def test_what_lets_go_of_its_memory_and_lives_on_holds_nothing() -> None:
+    """As the weights that FSDP has gathered."""
+    held = Held()
+    with held:
+        a = torch.ones(100)
+        a.untyped_storage().resize_(0)
+        b = torch.ones(50)
+        a.untyped_storage().resize_(400)
+        assert (held.most, held.now) == (600, 600)
+        del a, b
+    assert (held.most, held.now) == (600, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B"])
 @pytest.mark.parametrize(("kernels", "again"), [("plain", True), ("fused", True), ("plain", False)])
 def test_the_estimate_of_a_dry_run_covers_what_a_pass_holds(name: str, kernels: str, again: bool) -> None:
     """One process: weights, copies, activations, logits, gradients. More than twice of it would be no estimate."""
-    settings = (
-        f"models.student=Qwen/{name}",
-        "runtime.learners=1",
-        f"learner.token_budget={WORK.tokens}",
-        f"learner.activation_checkpointing={str(again).lower()}",
-        f"learner.kernels={kernels}",
+    estimate, held = estimated_and_held(
+        name, 1, 1, f"learner.activation_checkpointing={str(again).lower()}", f"learner.kernels={kernels}"
     )
-    config = resolve("paper/alfworld-0.6b", settings)
+    assert 0.5 * estimate < held <= estimate
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Qwen3-0.6B", "Qwen3-1.7B", "Qwen3-4B"])
+@pytest.mark.parametrize(("ranks", "copies"), [(2, 1), (4, 2)], ids=["divided", "in copies"])
+def test_the_estimate_of_a_dry_run_covers_what_a_rank_of_several_holds(
+    name: str, ranks: int, copies: int
+) -> None:
+    """FSDP2 on tensors without contents, in a group whose other members are not there."""
+    estimate, held = estimated_and_held(name, ranks, copies, "learner.kernels=plain")
+    assert 0.5 * estimate < held <= estimate
+
+
+def estimated_and_held(name: str, ranks: int, copies: int, *settings: str) -> tuple[float, int]:
+    config = resolve(
+        "paper/alfworld-0.6b",
+        (
+            f"models.student=Qwen/{name}",
+            f"runtime.learners={ranks}",
+            f"runtime.learner_copies={copies}",
+            f"learner.token_budget={WORK.tokens}",
+            *settings,
+        ),
+    )
     (learner,) = (one for one in footprints(config) if one.part == "learner rank")
     estimate = learner.total - learner.bytes_of["optimizer"]
-    held = peak(NAMED[name], config.learner.model_copy(update={"device": "cpu"}), WORK)
-    assert 0.5 * estimate < held <= estimate
+    return estimate, peak(NAMED[name], config.learner.model_copy(update={"device": "cpu"}), WORK, ranks, copies)

@@ -113,7 +113,7 @@ COSTS = Costs(
     token=0.01,
     update=0.5,
     transfer=0.25,
-    call=0.0,
+    request=0.0,
     environment=3.0,
     checkpoint=10.0,
 )
@@ -168,7 +168,7 @@ class TestLoop:
         assert found.stages["checkpoint"] == pytest.approx(10.0 / 2)
 
     def test_a_slow_driver_is_the_limit(self) -> None:
-        slow = replace(COSTS, call=5.0)
+        slow = replace(COSTS, request=5.0)
         found = simulate(PLAN, slow, EPISODES, updates=2, warm_up=1)
         assert found.busy["driver"] > 80
         two = simulate(replace(PLAN, drivers=2), slow, EPISODES, updates=2, warm_up=1)

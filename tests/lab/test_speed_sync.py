@@ -91,7 +91,8 @@ def test_swaps_are_timed_while_responses_are_under_way() -> None:
     assert found[0].saved(found[0]).median == 1.0
 
 
-def test_what_a_call_costs_the_driver_is_also_how_many_it_can_make() -> None:
-    (row,) = driver.rows([driver.DriverCost(16, 900, (0.001, 0.002, 0.004))])
-    assert row["driver (ms a call)"] == "2.00 (1.00-4.00)"
-    assert row["calls / s at most"] == "500"
+def test_what_a_request_costs_the_driver_is_also_how_many_it_can_make() -> None:
+    (row,) = driver.rows([driver.DriverCost("in parcels", 0.04, 16, 900, (0.001, 0.002, 0.004))])
+    assert row["driver (ms a request)"] == "2.00 (1.00-4.00)"
+    assert row["engines wait (ms)"] == "0-40"
+    assert row["requests / s at most"] == "500"

@@ -42,9 +42,10 @@ def train(learner: Learner, *counts: int) -> Trained:
 Variant = tuple[LearnerSection, tuple[int, ...]]
 
 
-def on_this_rank(folder: Path, variants: dict[str, Variant]) -> dict[str, Trained]:
+def on_this_rank(folder: Path, variants: dict[str, Variant], copies: int = 1) -> dict[str, Trained]:
     return {
-        name: train(ShardedLearner(folder, options), *counts) for name, (options, counts) in variants.items()
+        name: train(ShardedLearner(folder, options, copies=copies), *counts)
+        for name, (options, counts) in variants.items()
     }
 
 
@@ -179,20 +180,20 @@ def test_a_gradient_that_is_not_finite_is_refused_on_all_ranks(qwen3: Path) -> N
     assert all(torch.equal(weights[name], before[name]) for name in weights)
 
 
-def save_here(folder: Path, options: LearnerSection, target: Path) -> Trained:
+def save_here(folder: Path, options: LearnerSection, target: Path, copies: int = 1) -> Trained:
     """Two updates, a checkpoint, and beside it the update after it."""
-    learner = ShardedLearner(folder, options)
+    learner = ShardedLearner(folder, options, copies=copies)
     train(learner, 6, 7)
     taken = take_sharded(learner, make_samples(3), {"delivered": 5}, copy=True)
     with ThreadPoolExecutor(1) as beside:
-        written = beside.submit(write_sharded, target, taken)
+        written = beside.submit(write_sharded, target, taken, export=True)
         trained = train(learner, 9)
         written.result()
     return trained
 
 
-def resume_here(folder: Path, options: LearnerSection, checkpoint: Path) -> Trained:
-    learner = ShardedLearner(folder, options)
+def resume_here(folder: Path, options: LearnerSection, checkpoint: Path, copies: int = 1) -> Trained:
+    learner = ShardedLearner(folder, options, copies=copies)
     restore_sharded(learner, load(checkpoint))
     assert learner.version == 2
     return train(learner, 9)
@@ -225,6 +226,43 @@ def test_a_checkpoint_of_two_ranks_resumes_on_three_and_in_one_process(
     assert shards == ["rank-00000.safetensors", "rank-00001.safetensors"]  # nothing that is unpickled
     exported = plain_model(folder / "model").state_dict()
     assert all(torch.equal(exported[name], value) for name, value in checkpoint.learner.weights.items())
+    half = plain_model(folder / "bfloat16").state_dict()
+    assert all(torch.equal(value, exported[name].bfloat16().float()) for name, value in half.items())
+
+
+def copies_here(folder: Path, variants: dict[str, Variant]) -> tuple[int, dict[str, Trained]]:
+    """Numbers of all weights that this rank holds of two copies, and what `on_this_rank` finds."""
+    held = ShardedLearner(folder, OPTIONS, copies=2)._parameters.values()
+    return sum(part.to_local().numel() for part in held), on_this_rank(folder, variants, 2)  # type: ignore[attr-defined]
+
+
+class TestTwoCopiesOfTwoRanks:
+    """HSDP: four ranks, of which two hold all weights together."""
+
+    def test_a_rank_holds_half_of_all_weights_and_an_update_is_that_of_one_process(self, qwen3: Path) -> None:
+        held, trained = zip(*on_ranks(4, copies_here, qwen3, VARIANTS))
+        whole = sum(tensor.numel() for tensor in plain_model(qwen3).parameters())
+        assert held[:2] == held[2:]
+        assert sum(held[:2]) == whole
+        assert_rounded_alike(qwen3, trained[0]["bfloat16"], most=0.5)
+        for name, (options, counts) in VARIANTS.items():
+            if name != "bfloat16":
+                assert_same_update(train(Learner(qwen3, options), *counts), trained[0][name])
+        assert all(one[1] == {} for elsewhere in trained[1:] for one in elsewhere.values())
+
+    @pytest.mark.slow
+    def test_a_checkpoint_is_written_once_and_resumes_with_any_division(
+        self, qwen3: Path, tmp_path: Path
+    ) -> None:
+        expected = on_ranks(4, save_here, qwen3, OPTIONS, tmp_path / "saved", 2)[0]
+        (folder,) = (tmp_path / "saved").iterdir()
+        shards = sorted(path.name for path in (folder / "training" / "shards").iterdir())
+        assert shards == ["rank-00000.safetensors", "rank-00001.safetensors"]
+        alone = Learner(qwen3, OPTIONS)
+        alone.restore(load(folder).learner)
+        assert_same_update(expected, train(alone, 9))
+        assert_same_update(expected, on_ranks(3, resume_here, qwen3, OPTIONS, folder)[0])
+        assert_same_update(expected, on_ranks(4, resume_here, qwen3, OPTIONS, folder, 2)[0])
 
 
 def fail_to_save(folder: Path, target: Path) -> str:

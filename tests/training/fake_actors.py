@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from ray.exceptions import RayActorError
 
-from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import EngineError
 from actfirst.records import Completion, EngineStats, StopReason
+from actfirst.training.ray.desk import Answers, Desk, Generate, Parcel, Request, Score
 
 
 async def settled() -> None:
@@ -91,32 +91,40 @@ class FakeEngine(FakeActor):
         self.answered = 0
         self.failure: EngineError | None = None
         self.swaps = 0
+        self.desk = FakeDesk(self)
+        self.parcels: list[Parcel] = []
 
     async def on_start(self) -> None:
         await self.started.wait()
 
-    async def on_generate(
-        self, ids: tuple[int, ...], sampling: Sampling, priority: Priority, swap: int
-    ) -> tuple[Completion, EngineStats]:
+    async def on_give(self, parcel: Parcel) -> None:
+        self.parcels.append(parcel)
+        await self.desk.give(parcel)
+
+    async def on_take(self, parcel: Parcel) -> Answers:
+        self.parcels.append(parcel)
+        return await self.desk.take(parcel)
+
+    async def generate(self, request: Generate) -> Completion:
         version = self.version
-        if not ids:
+        if not request.prompt_ids:
             raise EngineError("the prompt is empty")
-        stats = await self._answer()
-        return Completion((self.number,), (-1.0,), StopReason.EOS, version), stats
+        await self._answer()
+        return Completion((self.number,), (-1.0,), StopReason.EOS, version)
 
-    async def on_score(
-        self, prompt: tuple[int, ...], tokens: tuple[int, ...], swap: int
-    ) -> tuple[tuple[float, ...], EngineStats]:
+    async def score(self, request: Score) -> tuple[float, ...]:
         """The only score is the number of the engine."""
-        stats = await self._answer()
-        return (float(self.number),), stats
+        await self._answer()
+        return (float(self.number),)
 
-    async def _answer(self) -> EngineStats:
+    def stats(self) -> EngineStats:
+        return EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
+
+    async def _answer(self) -> None:
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
         self.answered += 1
-        return EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
 
     async def on_fetch(self, references: list[Any], version: int) -> None:
         await self.travelled.wait()
@@ -127,7 +135,22 @@ class FakeEngine(FakeActor):
         assert swap == self.swaps + 1
         self.swaps = swap
         self.version = version
-        return EngineStats(self.answered, 0, 0, self.answered, 0, 0, 1.0, 0, 0)
+        return self.stats()
+
+
+class FakeDesk(Desk):
+    """The real way of requests and answers to a fake engine."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    async def answer(self, request: Request) -> Any:
+        engine = self._engine
+        return await (engine.generate(request) if isinstance(request, Generate) else engine.score(request))
+
+    def stats(self) -> EngineStats:
+        return self._engine.stats()
 
 
 class FakeRay:

@@ -31,7 +31,7 @@ class Disk:
     ) -> None:
         self.taken.append((self.version, trainer_state, copy))
 
-    async def write(self, keep: int, also: Set[int]) -> None:
+    async def write(self, keep: int, also: Set[int], export: bool) -> None:
         version = self.taken[-1][0]
         await self.free.wait()
         if self.failure is not None:

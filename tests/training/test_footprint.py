@@ -68,6 +68,20 @@ def test_the_estimate_for_a_4b_student_in_the_papers_placement_by_hand() -> None
     assert teacher.bytes_of["weights"] == 2 * 8_190_735_360
 
 
+def test_copies_of_the_learner_cost_memory() -> None:
+    """Four ranks that hold two copies need what two ranks need."""
+    two, four, copies = (
+        footprints(resolve("paper/alfworld-4b", settings))[-1].bytes_of
+        for settings in (
+            [],
+            ["runtime.learners=4"],
+            ["runtime.learners=4", "runtime.learner_copies=2"],
+        )
+    )
+    assert copies == two
+    assert four["optimizer"] == two["optimizer"] / 2
+
+
 def test_adapters_leave_gradients_and_moments_small() -> None:
     *_, all_weights = footprints(resolve("paper/alfworld-4b"))
     *_, adapters = footprints(resolve("paper/alfworld-4b", ["learner.adapter_rank=16"]))

@@ -16,6 +16,7 @@ from ray.exceptions import ObjectLostError
 from actfirst.engines.base import Sampling
 from actfirst.errors import EngineDied, EngineError, LearnerLost
 from actfirst.records import EngineStats
+from actfirst.training.ray.desk import Score
 from actfirst.training.ray.fleet import Fleet
 from actfirst.training.ray.publish import Stored, StoredWeights
 from tests.training.fake_actors import FakeEngine, FakeRay, fake_ray, settled
@@ -135,9 +136,9 @@ async def test_without_any_engine_a_request_waits_for_the_next_one(fake_ray: Fak
 
 async def test_a_request_that_kills_every_engine_is_given_up(fake_ray: FakeRay) -> None:
     class Mortal(FakeEngine):
-        async def on_score(self, *_: object) -> None:  # type: ignore[override]
+        async def score(self, request: Score) -> tuple[float, ...]:
             self.die()
-            await asyncio.Event().wait()
+            return await asyncio.Event().wait() and ()
 
     fleet = Fleet("engine", 1, Mortal)
     await fleet.open()
@@ -202,16 +203,32 @@ async def test_an_engine_that_cannot_start_fails_the_fleet(fake_ray: FakeRay) ->
     await fleet.close()
 
 
-async def test_cancelling_a_request_cancels_the_call(fleet: Fleet, fake_ray: FakeRay) -> None:
-    for engine in FakeEngine.made:
-        engine.gate.clear()
-    asked = ask(fleet)
+async def test_cancelling_a_request_takes_it_back_alone(fake_ray: FakeRay) -> None:
+    fleet = Fleet("engine", 1, FakeEngine)
+    await fleet.open()
+    (engine,) = FakeEngine.made
+    engine.gate.clear()
+    asked, kept = ask(fleet), ask(fleet)
     await settled()
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    assert len(fake_ray.cancelled) == 1
-    assert fleet.stats().running + fleet.stats().waiting == 0
+    assert fleet.stats().running + fleet.stats().waiting == 1
+    await settled()
+    engine.gate.set()
+    assert await kept == 0
+    assert engine.answered == 1
+    assert fleet.replaced == 0
+    await fleet.close()
+
+
+async def test_a_request_that_is_cancelled_at_once_is_never_sent(fleet: Fleet) -> None:
+    asked = ask(fleet)
+    await asyncio.sleep(0)
+    asked.cancel()
+    await settled()
+    assert [engine.parcels for engine in FakeEngine.made] == [[], []]
+    assert asked.cancelled()
 
 
 async def test_engines_work_with_old_weights_while_new_ones_travel(fleet: Fleet) -> None:

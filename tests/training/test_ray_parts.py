@@ -32,6 +32,7 @@ from actfirst.training.ray import engine_actor
 from actfirst.training.ray import learner as learner_module
 from actfirst.training.ray import publish as publish_module
 from actfirst.training.ray.cluster import Demand, Demands, check_machines, check_room
+from actfirst.training.ray.desk import Score
 from actfirst.training.ray.engine_actor import EngineActor
 from actfirst.training.ray.environments import RayPool
 from actfirst.training.ray.learner import RayLearner
@@ -182,14 +183,14 @@ async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_an
     actor._engine = engine  # type: ignore[assignment]
     await actor.fetch([], 7)
     await actor.fetch([], 8)
-    asked = [asyncio.ensure_future(actor.score([1], [2], swap)) for swap in (2, 1, 0)]
+    asked = [asyncio.ensure_future(actor.answer(Score((1,), (2,), swap))) for swap in (2, 1, 0)]
     swaps = [asyncio.ensure_future(actor.install(8, 2)), asyncio.ensure_future(actor.install(7, 1))]
     await settled()
     assert [task.done() for task in asked] == [False, False, True]
     engine.gate.set()
     await asyncio.gather(*swaps)
     assert engine.version == 8
-    scores = [(await task)[0][0] for task in asked]
+    scores = [(await task)[0] for task in asked]
     assert (scores[0], scores[2]) == (8.0, 0.0)
     assert scores[1] in (7.0, 8.0)  # never older than what was announced before it
 

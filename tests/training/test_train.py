@@ -21,6 +21,7 @@ from actfirst.errors import (
     RunFolderError,
     TeacherError,
 )
+from actfirst.models.folder import resolve_model
 from actfirst.models.shapes import EMBEDDING
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import read_episodes, read_metrics, saved_config
@@ -201,6 +202,19 @@ def test_checkpoints_of_named_updates_are_written_and_kept_for_good(models: Path
     settings = ("checkpoint.every=2", "checkpoint.keep=1", "checkpoint.keep_at=[1, 3]")
     train(tiny_config(models, "run.updates=5", *settings), tmp_path / "run")
     assert kept(tmp_path / "run") == [1, 3, 5]
+
+
+def test_checkpoints_of_named_updates_can_hold_the_model_in_bfloat16(models: Path, tmp_path: Path) -> None:
+    """As a folder that engines and others load, of half the size; others do not have it."""
+    settings = ("checkpoint.every=1", "checkpoint.keep=2", "checkpoint.keep_at=[1]", "checkpoint.export=true")
+    train(tiny_config(models, "run.updates=2", *settings), tmp_path / "run")
+    one, two = (open_run(tmp_path / "run").checkpoints()[place].path for place in (0, 1))
+    exact, half = (load_file(one / name / "model.safetensors") for name in ("model", "bfloat16"))
+    assert half.keys() == exact.keys()
+    assert all(torch.equal(half[name], exact[name].bfloat16()) for name in exact)
+    assert json.loads((one / "bfloat16" / "config.json").read_text())["dtype"] == "bfloat16"
+    assert resolve_model(str(one / "bfloat16"), "models.student") == one / "bfloat16"
+    assert not (two / "bfloat16").exists()
 
 
 def test_the_best_evaluated_checkpoint_is_kept_beside_the_last(models: Path, tmp_path: Path) -> None:

@@ -390,6 +390,11 @@ class RuntimeSection(Section):
     rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
     teacher_replicas: Positive = Field(1, description="teacher engines")
     learners: Positive = Field(1, description="processes that share the learner's weights and work (FSDP2)")
+    learner_copies: Positive = Field(
+        1,
+        description="copies of the learner's weights and optimiser, each divided over learners / learner_copies "
+        "ranks (HSDP): more memory, and gathering stays within a copy",
+    )
     environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
     engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
     teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
@@ -417,6 +422,20 @@ class RuntimeSection(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _copies_are_alike(self) -> Self:
+        if self.learners % self.learner_copies:
+            raise ValueError(
+                f"learners = {self.learners} cannot be divided into learner_copies = {self.learner_copies} copies "
+                "of equal size; learner_copies must divide learners"
+            )
+        return self
+
+    @property
+    def learner_shards(self) -> int:
+        """Ranks that hold one copy of the learner's weights together."""
+        return self.learners // self.learner_copies
+
 
 class CheckpointSection(Section):
     """When checkpoints are written; a killed run resumes from the newest complete one."""
@@ -426,10 +445,22 @@ class CheckpointSection(Section):
     keep_at: tuple[Positive, ...] = Field(
         (), description="updates after which a checkpoint is written and kept for good"
     )
+    export: bool = Field(
+        False,
+        description="checkpoints of keep_at also hold the model in bfloat16, as a Hugging Face folder (bfloat16/)",
+    )
     keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
     background: bool = Field(
         True, description="write while training goes on, from a copy of weights and optimiser in main memory"
     )
+
+    @model_validator(mode="after")
+    def _exports_have_a_place(self) -> Self:
+        if self.export and not self.keep_at:
+            raise ValueError(
+                "export = true writes nothing unless keep_at says after which updates; set it, or leave out export"
+            )
+        return self
 
 
 class TrackingSection(Section):

@@ -3,6 +3,7 @@
     <folder>/step-000012/
         model/      a Hugging Face folder for `from_pretrained`: config, tokenizer files, model.safetensors
         average/    the same with averaged weights, where they are kept (`learner.average`)
+        bfloat16/   the same in bfloat16, averaged where that is kept, where `checkpoint.export` asks for it
         training/   optimizer.safetensors, samples.npz (the buffer), rng.json, state.json (the caller's state);
                     adapters.safetensors where adapters are trained; where a learner of several ranks wrote it,
                     shards/ in place of optimizer.safetensors (see `sharded_checkpoint.py`)
@@ -41,6 +42,7 @@ from actfirst.records import TurnSample
 from actfirst.runs.files import sync_folder
 from actfirst.runs.manifest import (
     AVERAGED,
+    EXPORTED,
     MODEL,
     complete_steps,
     seal,
@@ -136,14 +138,14 @@ def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: torch.empty_like(value, device="cpu").copy_(value) for name, value in tensors.items()}
 
 
-def write(folder: Path, taken: Taken) -> Path:
+def write(folder: Path, taken: Taken, *, export: bool = False) -> Path:
     """Write the checkpoint; an older one of the same step is replaced. When the disk is full, CheckpointError is raised
     and the checkpoints before it stay as they are."""
     state = taken.state
     tensors = (*state.weights.values(), *state.optimizer.values(), *taken.average.values())
     needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     with writing(folder, state.version, needed) as target:
-        write_all_but_optimizer(target, taken)
+        write_all_but_optimizer(target, taken, export=export)
         if state.adapters:
             adapters = _on_cpu(state.adapters)
             write_adapter(target / "adapter", str(taken.source), adapters, taken.adapter_alpha)
@@ -181,14 +183,18 @@ def writing(folder: Path, version: int, needed: int) -> Iterator[Path]:
         raise
 
 
-def write_all_but_optimizer(folder: Path, taken: Taken) -> None:
-    """The model as it is trained, and the averaged one if there is one. Beside them adapters, and what a resumed run
-    needs beside the learner's tensors."""
+def write_all_but_optimizer(folder: Path, taken: Taken, *, export: bool) -> None:
+    """The model as it is trained, and the averaged one if there is one; with `export` also the one that evaluations
+    take in bfloat16. Beside them adapters, and what a resumed run needs beside the learner's tensors."""
     training, state = folder / "training", taken.state
     training.mkdir(exist_ok=True)
     _write_model(folder / MODEL, taken.source, state.weights)
     if taken.average:
         _write_model(folder / AVERAGED, taken.source, taken.average)
+    if export:
+        weights = taken.average or state.weights
+        half = {name: tensor.to(torch.bfloat16) for name, tensor in weights.items()}
+        _write_model(folder / EXPORTED, taken.source, half, "bfloat16")
     if state.adapters:
         save_file(_on_cpu(state.adapters), training / _ADAPTERS)
     save_samples(training / "samples.npz", taken.samples)
@@ -197,7 +203,7 @@ def write_all_but_optimizer(folder: Path, taken: Taken) -> None:
     (training / "state.json").write_text(text, encoding="utf-8")
 
 
-def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor]) -> None:
+def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor], dtype: str = "float32") -> None:
     """A Hugging Face folder: what `source` holds beside weights, and these weights."""
     model.mkdir()
     for path in sorted(source.iterdir()):
@@ -205,7 +211,7 @@ def _write_model(model: Path, source: Path, weights: Mapping[str, Tensor]) -> No
             shutil.copyfile(path, model / path.name)
     config = read_object(model / "config.json")
     config.pop("torch_dtype", None)
-    config["dtype"] = "float32"
+    config["dtype"] = dtype
     (model / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     save_file(_on_cpu(weights), model / _WEIGHTS, metadata={"format": "pt"})
 

@@ -4,6 +4,9 @@ One process per rank calls the same methods with the same samples. A rank comput
 gradients are summed over ranks, so the update is that of one process but for rounding. What an update is stands in
 `update.py`; here is only where the tensors lie. The paper's Ulysses sequence parallelism divides sequences instead
 of samples; the update is the same.
+
+With `copies` there are several copies of all weights, each divided over as many ranks (HSDP): layers are gathered
+within a copy, and only the sums of gradients travel between copies.
 """
 
 from __future__ import annotations
@@ -35,11 +38,17 @@ class ShardedLearner(Learner):
     Whole tensors (`weights`, `state`) reach the first rank's main memory only; the others help and get nothing.
     """
 
-    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu") -> None:
-        """The process group must exist: gloo for CPUs, nccl for GPUs."""
+    def __init__(self, folder: Path, settings: LearnerSection, device: str = "cpu", copies: int = 1) -> None:
+        """The process group must exist: gloo for CPUs, nccl for GPUs. `copies` divides the number of its ranks."""
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.beside = dist.new_group(backend="gloo")  # for what goes on beside updates: checkpoints
+        self.copies = copies
+        self.beside = self._group_beside()  # for what goes on beside updates: checkpoints
         super().__init__(folder, settings, device)
+
+    @property
+    def writes(self) -> bool:
+        """Whether this rank is of the first copy: the others hold the same."""
+        return self.rank < self.ranks // self.copies
 
     def weights(self, *, averaged: bool = False) -> Mapping[str, Tensor]:
         kept = self._on_first(self.for_engines(averaged=averaged))
@@ -61,10 +70,20 @@ class ShardedLearner(Learner):
             for moment in ("step", "exp_avg", "exp_avg_sq", *([AVERAGE] if self.settings.average else []))
         }
 
+    def _group_beside(self) -> dist.ProcessGroup:
+        group: dist.ProcessGroup = dist.new_group(backend="gloo")
+        return group
+
+    def _mesh(self, device: str) -> DeviceMesh:
+        """Neighbours share a copy: they are the ones that are on one machine."""
+        if self.copies == 1:
+            return init_device_mesh(device, (self.ranks,))
+        divided = (self.copies, self.ranks // self.copies)
+        return init_device_mesh(device, divided, mesh_dim_names=("replicate", "shard"))
+
     def _place(self) -> None:
         device = torch.device(self.device)
-        mesh = init_device_mesh(device.type, (self.ranks,))
-        self._mesh = mesh
+        mesh = self._mesh(device.type)
         self._root: _Root | _GeneralRoot = (
             _GeneralRoot(self._model)
             if self.general

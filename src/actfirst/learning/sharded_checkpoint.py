@@ -57,7 +57,7 @@ def take_sharded(
     rows = {
         name: _part(value)
         for name, value in learner.moments().items()
-        if learner.rank == 0 or isinstance(value, DTensor)
+        if learner.rank == 0 or (learner.writes and isinstance(value, DTensor))
     }
     if copy:
         state = replace(state, adapters=copied(state.adapters))
@@ -68,7 +68,7 @@ def take_sharded(
     return TakenShard(taken, rows, learner.beside)
 
 
-def write_sharded(folder: Path, shard: TakenShard) -> Path:
+def write_sharded(folder: Path, shard: TakenShard, *, export: bool = False) -> Path:
     """As `checkpoint.write`, called on every rank. A failure on one rank is raised on all."""
     state = shard.taken.state
     target = folder / unfinished_name(state.version)
@@ -78,7 +78,7 @@ def write_sharded(folder: Path, shard: TakenShard) -> Path:
         parts = 5 if shard.taken.average else 3  # both models, two moments, and the average among them
         needed = parts * sum(tensor.numel() * tensor.element_size() for tensor in state.weights.values())
         under_way.enter_context(writing(folder, state.version, needed))
-        write_all_but_optimizer(target, shard.taken)
+        write_all_but_optimizer(target, shard.taken, export=export)
 
     try:
         _on_first(begin, shard.group)
@@ -105,7 +105,8 @@ def restore_sharded(learner: ShardedLearner, checkpoint: Checkpoint) -> None:
 def _write_rows(shard: TakenShard, folder: Path) -> None:
     rank, failure = dist.get_rank(), ""
     try:
-        write_shard(folder, rank, shard.rows)
+        if shard.rows:
+            write_shard(folder, rank, shard.rows)
     except (OSError, SafetensorError) as error:
         failure = f"rank {rank}: {error}"
     everywhere = [failure] * dist.get_world_size()
@@ -118,7 +119,7 @@ def _part(tensor: Tensor) -> Part:
     """This rank's rows of a tensor of the learner."""
     if not isinstance(tensor, DTensor):
         return Part.whole(tensor)
-    assert tensor.placements == (Shard(0),), "FSDP divides weights along their first dimension"
+    assert tensor.placements[-1] == Shard(0), "FSDP divides weights along their first dimension"
     _, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
     return Part(tensor.to_local(), start[0], tuple(tensor.shape))
 

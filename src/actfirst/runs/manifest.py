@@ -18,7 +18,7 @@ from actfirst.reading import read_object
 from actfirst.runs.files import sync_folder
 
 MANIFEST = "manifest.json"
-MODEL, AVERAGED = "model", "average"
+MODEL, AVERAGED, EXPORTED = "model", "average", "bfloat16"
 """The parts of a checkpoint that are Hugging Face folders: the weights as trained, and their average if it is kept."""
 _FORMAT = 1
 _STEP = re.compile(r"step-(\d{6,})")
@@ -85,7 +85,7 @@ def verify(folder: Path, part: str = "") -> None:
 def verify_model(model: Path) -> Path:
     """A model's folder, compared with its manifest if it is the one of a checkpoint of ours."""
     place = model.resolve()
-    if place.name in (MODEL, AVERAGED) and step_of(place.parent) is not None:
+    if place.name in (MODEL, AVERAGED, EXPORTED) and step_of(place.parent) is not None:
         verify(place.parent, f"{place.name}/")
     return model
 

@@ -33,8 +33,9 @@ class Taker(Protocol):
         """Take what the next checkpoint will hold, as a copy if updates go on before it is written."""
         ...
 
-    async def write(self, keep: int, also: Set[int]) -> None:
-        """Write what was taken; of the older checkpoints the newest `keep` stay, and those of the updates in `also`."""
+    async def write(self, keep: int, also: Set[int], export: bool) -> None:
+        """Write what was taken, with `export` also in bfloat16; of the older checkpoints the newest `keep` stay, and
+        those of the updates in `also`."""
         ...
 
 
@@ -86,7 +87,8 @@ class Checkpoints:
 
     async def _write(self, version: int, also: Set[int]) -> None:
         begun = time.monotonic()
-        await self.learner.write(self.settings.keep, also)
+        export = self.settings.export and version in self.settings.keep_at
+        await self.learner.write(self.settings.keep, also, export)
         self.longest = max(self.longest, time.monotonic() - begun)
         self.stored = version
         self.log(f"checkpoint of update {version}")

@@ -71,7 +71,7 @@ def footprints(config: Config, gpu_bytes: float = GPU_BYTES) -> list[Footprint]:
 
 
 def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
-    settings, ranks = config.learner, config.runtime.learners
+    settings, ranks, shards = config.learner, config.runtime.learners, config.runtime.learner_shards
     trained = _trained(shape, settings.adapter_rank)
     saved, tokens = SAVED[settings.precision].of(shape), settings.token_budget
     gpu = settings.device != "cpu" and config.runtime.learner_gpus > 0
@@ -81,9 +81,9 @@ def _learner(name: str, shape: ModelShape, config: Config) -> Footprint:
         "learner rank",
         name,
         {
-            "weights": 4 * shape.parameters / ranks,
-            "gradients": 4 * trained / ranks,
-            "optimizer": (12 if settings.average else 8) * trained / ranks,
+            "weights": 4 * shape.parameters / shards,
+            "gradients": 4 * trained / shards,
+            "optimizer": (12 if settings.average else 8) * trained / shards,
             "gathered": _gathered(shape, settings.precision, ranks, trains_all=trained == shape.parameters),
             "activations": tokens * (kept if kept is not None else saved * shape.layers),
             "logits": logits * _LOGIT_BYTES[settings.precision],

@@ -55,12 +55,12 @@ class LocalLearner:
     ) -> None:
         self._taken = await self._run(lambda: take(self._learner, samples, trainer_state, copy=copy))
 
-    async def write(self, keep: int, also: Set[int]) -> None:
+    async def write(self, keep: int, also: Set[int], export: bool) -> None:
         taken, self._taken = self._taken, None
         assert taken is not None, "`take` comes first"
 
         def work() -> None:
-            write(self._checkpoints, taken)
+            write(self._checkpoints, taken, export=export)
             prune(self._checkpoints, keep, also)
 
         await asyncio.get_running_loop().run_in_executor(self._writer, work)

@@ -124,13 +124,17 @@ def learner(
 
 def driver(
     overrides: Overrides = None,
-    at_once: Annotated[str, typer.Option(help="Calls under way at once; several with commas.")] = "16,256",
+    at_once: Annotated[str, typer.Option(help="Requests under way at once; several with commas.")] = "16,256",
+    wait: Annotated[
+        float, typer.Option(min=0.0, help="Milliseconds that engines wait at most, in half of the rows.")
+    ] = 40.0,
     prompt: Annotated[int, typer.Option(min=1, help="Tokens of a prompt.")] = 900,
-    calls: Annotated[int, typer.Option(min=1, help="Calls of a round.")] = 2048,
+    calls: Annotated[int, typer.Option(min=1, help="Requests of a round.")] = 2048,
     repeats: Repeats = 5,
     json_file: ResultFile = None,
 ) -> None:
-    """Measure what a request to an engine costs the driver of a run on Ray: processor time of its process.
+    """Measure what a request to an engine costs the driver of a run on Ray: processor time of its process. As it is,
+    in parcels of many, and with a remote call for each, in turn.
 
     \b
     actfirst bench driver
@@ -144,6 +148,6 @@ def driver(
     config = resolve("pocket", ["runtime.kind=ray", *(overrides or [])])
     counts = read_counts(at_once, "--at-once")
     with progress("rounds") as told:
-        found = measure(config, counts, prompt, calls, repeats, told)
+        found = measure(config, (0.0, wait / 1e3), counts, prompt, calls, repeats, told)
     print_records(rows(found))
     write_result(json_file, {**header("bench-driver"), "costs": to_json(found)})

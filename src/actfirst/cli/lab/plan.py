@@ -30,8 +30,8 @@ def plan(
     turns: Annotated[int, typer.Option(min=1, help="Mean turns of an episode.")] = 15,
     prompt: Annotated[int, typer.Option(min=1, help="Tokens of the first prompt.")] = 900,
     response: Annotated[int, typer.Option(min=1, help="Mean tokens of a full response.")] = 320,
-    call_ms: Annotated[
-        float | None, typer.Option(min=0.0, help="Milliseconds of the driver for each call.")
+    request_ms: Annotated[
+        float | None, typer.Option(min=0.0, help="Milliseconds of the driver for each request.")
     ] = None,
     environment_ms: Annotated[float, typer.Option(min=0.0, help="Milliseconds of a step.")] = 0.0,
     through_host: Annotated[
@@ -67,8 +67,8 @@ def plan(
         costs = stated(config, direct=not through_host)
         limit = int(config.environment.model_dump().get("turn_limit", 30))
         episodes = Shape(turns, prompt, full=response).episodes(256, limit, config.run.seed)
-    call = costs.call if call_ms is None else call_ms / 1e3
-    costs = replace(costs, call=call, environment=environment_ms / 1e3)
+    request = costs.request if request_ms is None else request_ms / 1e3
+    costs = replace(costs, request=request, environment=environment_ms / 1e3)
     found = []
     sizes: list[int | None] = [*gpus] if gpus else [None]
     with progress("sizes") as told:

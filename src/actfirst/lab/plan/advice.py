@@ -53,7 +53,7 @@ def advise(
     def seconds(other: Plan, others: Costs = costs) -> float:
         return simulate(other, others, episodes, updates).seconds
 
-    quicker = replace(costs, call=costs.call / 2)
+    quicker = replace(costs, request=costs.request / 2)
     through = replace(costs, engine=replace(costs.engine, drains=False))
     more: dict[str, Callable[[], float]] = {
         "engines": lambda: seconds(replace(plan, engines=_more(plan.engines))),
@@ -131,8 +131,8 @@ def assumed(costs: Costs) -> str:
     return (
         f"engine: {costs.engine.latency.describe()}; installing weights {costs.engine.install:.2f} s. Learner: "
         f"{1e6 * costs.token:.2f} us a token and rank. Transfer beside engines {costs.transfer:.2f} s. Driver: "
-        f"{1e3 * costs.call:.2f} ms a call. Environment: {1e3 * costs.environment:.1f} ms a step. ({A100.name} where "
-        "nothing was measured.)"
+        f"{1e3 * costs.request:.2f} ms a request. Environment: {1e3 * costs.environment:.1f} ms a step. "
+        f"({A100.name} where nothing was measured.)"
     )
 
 

@@ -23,8 +23,8 @@ from actfirst.models.shapes import NAMED, ModelShape, shape_of
 from actfirst.records import EngineStats
 from actfirst.runs.run import Run
 
-CALL_SECONDS = 0.0012
-"""Of the driver for each call of an actor; `actfirst bench driver` measures it."""
+REQUEST_SECONDS = 0.0004
+"""Of the driver for each request, with few under way for each engine; `actfirst bench driver` measures it."""
 _LINK = 20e9  # bytes a second at which weights reach engines: assumed
 _RELOAD = 0.1  # seconds of vLLM's reload beside the copy: assumed
 _HOST = 0.65e9  # bytes a second of the way through host memory: from 10 to 15 s at 4B
@@ -34,15 +34,15 @@ _ANCHOR = NAMED["Qwen3-1.7B"]
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Seconds. `token`: of a rank for each token of its sequences; `update`: more for each update. `transfer`: while
-    engines go on. `call`: of the driver for each remote call. `environment`: of a step; `environment_calls`: such a
-    step is a remote call. `checkpoint`: how long the loop waits for one."""
+    engines go on. `request`: of the driver for each request to an engine. `environment`: of a step;
+    `environment_calls`: such a step is a remote call. `checkpoint`: how long the loop waits for one."""
 
     engine: EngineKind
     teacher: EngineKind
     token: float
     update: float
     transfer: float
-    call: float = CALL_SECONDS
+    request: float = REQUEST_SECONDS
     environment: float = 0.0
     environment_calls: bool = False
     checkpoint: float = 0.0
@@ -54,10 +54,10 @@ def stated(config: Config, *, direct: bool = True) -> Costs:
     from actfirst.lab.speed.budget import A100, budget
 
     student, teacher = _shape(config.models.student), _shape(config.models.teacher)
-    size, ranks, settings = 2 * student.parameters, config.runtime.learners, config.learner
+    size, shards, settings = 2 * student.parameters, config.runtime.learner_shards, config.learner
     copied = _RELOAD + 2 * size / (A100.bandwidth * A100.bandwidth_share)
     counted = budget(student, "fused", recomputed=settings.activation_checkpointing)
-    stepped = 28 * student.parameters / ranks / (A100.bandwidth * A100.bandwidth_share)
+    stepped = 28 * student.parameters / shards / (A100.bandwidth * A100.bandwidth_share)
     return Costs(
         engine=_kind(config.engine, latency_of(student), install=copied if direct else size / _HOST),
         teacher=_kind(config.teacher, latency_of(teacher)),
@@ -65,7 +65,7 @@ def stated(config: Config, *, direct: bool = True) -> Costs:
         update=stepped,
         transfer=size / _LINK,
         environment_calls=config.runtime.environment_workers > 0,
-        checkpoint=16 * student.parameters / ranks / _LINK,  # copied to main memory; written beside the loop
+        checkpoint=16 * student.parameters / shards / _LINK,  # copied to main memory; written beside the loop
     )
 
 

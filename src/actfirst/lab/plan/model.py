@@ -19,6 +19,7 @@ from actfirst.lab.plan.work import Plan, PlannedEpisode, PlannedTurn
 from actfirst.lab.rollout.simulated import run_in_virtual_time
 
 _EAGER = 0.8  # as in rollout/collect.py
+_ALONE = 2.0  # a remote call of its own costs the driver as much as so many requests in parcels
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.engines = [PlannedEngine(self.costs.engine) for _ in range(self.plan.engines)]
         self.teachers = [PlannedEngine(self.costs.teacher) for _ in range(max(1, self.plan.teachers))]
-        self.drivers = [Driver(self.costs.call) for _ in range(self.plan.drivers)]
+        self.drivers = [Driver(self.costs.request) for _ in range(self.plan.drivers)]
         self.order: Iterator[PlannedEpisode] = cycle(self.episodes)
         self.ahead: asyncio.Task[list[_Sample]] | None = None
 
@@ -152,7 +153,7 @@ class _Run:
                     for tokens in turn.fast:
                         await self.generate(driver, turn.prompt, tokens, fast=True)
                 if self.costs.environment_calls:
-                    await driver.call()
+                    await driver.call(_ALONE)
                 await asyncio.sleep(self.costs.environment)
 
         drawn = islice(self.order, plan.tasks)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -162,18 +162,24 @@ def count(shape: ModelShape, kernels: str, recomputed: bool, work: Work) -> Coun
     return counted
 
 
-def unreal_pass(shape: ModelShape, settings: LearnerSection, work: Work, watching: TorchDispatchMode) -> None:
+def unreal_pass(
+    shape: ModelShape,
+    settings: LearnerSection,
+    work: Work,
+    watching: TorchDispatchMode,
+    learner: Callable[[Path, LearnerSection], Learner] | None = None,
+) -> None:
     """A forward and backward pass over the micro-batch, on tensors without contents, while somebody watches."""
     layout = lay_out(make_samples(work, shape.vocab_size), work.sequences, LossConfig())
     with TemporaryDirectory() as folder, FakeTensorMode() as mode:
         (Path(folder) / "config.json").write_text(json.dumps(qwen3_config(shape)), encoding="utf-8")
-        learner = _EmptyLearner(Path(folder), settings)
+        empty = (learner or EmptyLearner)(Path(folder), settings)
         unreal = _unreal(layout, mode)
         with watching:
-            learner._backward(unreal)
+            empty._backward(unreal)
 
 
-class _EmptyLearner(Learner):
+class EmptyLearner(Learner):
     """The learner as it would be on a GPU, with a model that was never loaded."""
 
     def _open(self, folder: Path) -> Any:

@@ -2,6 +2,7 @@
 
     cluster       joins or starts a cluster, and says what an actor may use
     transfer      weights on their way: arrays for the object store, or a broadcast between processes
+    desk, line    requests and answers between the driver and an actor, many in one call
     engine_actor  one engine in a process of its own
     fleet         several of them behind the engine contract: routing, weights, replacement
     environments  environments in processes of their own

@@ -53,13 +53,18 @@ async def finished(reference: Any, seconds: float | None = None) -> Any:
         cause = error.cause
         if isinstance(cause, ObjectLostError):  # the actor is fine, but what it asked for is not there
             raise ObjectGone(_first_line(cause)) from error
-        if isinstance(cause, ActfirstError):
-            raise cause from None
-        raise EngineError(f"{type(cause).__name__} in a process of the run: {cause}") from error
+        raise ours(cause) from (None if isinstance(cause, ActfirstError) else error)
     except TaskCancelledError as error:
         raise Lost("the call was cancelled") from error
     except RayError as error:
         raise EngineError(f"Ray failed: {_first_line(error)}") from error
+
+
+def ours(error: BaseException) -> ActfirstError:
+    """A failure in another process as one of ours."""
+    if isinstance(error, ActfirstError):
+        return error
+    return EngineError(f"{type(error).__name__} in a process of the run: {error}")
 
 
 def end(actor: Any) -> None:

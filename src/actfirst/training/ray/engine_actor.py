@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actfirst.config.sections import EngineSection, TeacherSection
-from actfirst.engines.base import Engine, Priority, Receiving, Sampling
+from actfirst.engines.base import Engine, Receiving
 from actfirst.engines.open import open_engine
 from actfirst.engines.weight_group import Entry, WeightGroup
 from actfirst.errors import EngineError
-from actfirst.records import Completion, EngineStats
+from actfirst.records import EngineStats
+from actfirst.training.ray.desk import Desk, Generate, Request
 from actfirst.training.ray.transfer import unpacked
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class EngineActor:
+class EngineActor(Desk):
     """What `Fleet` calls.
 
     Ray does not promise to start calls in the order in which they were made. So swaps of weights are numbered from 1,
@@ -30,6 +31,7 @@ class EngineActor:
     """
 
     def __init__(self, settings: EngineSection | TeacherSection, model: Path, adapter_rank: int = 0) -> None:
+        super().__init__()
         self._settings = settings
         self._model = model
         self._adapter_rank = adapter_rank
@@ -45,17 +47,14 @@ class EngineActor:
         """Load the model. Called once, before anything else."""
         self._engine = await asyncio.to_thread(open_engine, self._settings, self._model, self._adapter_rank)
 
-    async def generate(
-        self, prompt_ids: Sequence[int], sampling: Sampling, priority: Priority, swap: int
-    ) -> tuple[Completion, EngineStats]:
-        await self._after(swap)
-        return await self._engine.generate(prompt_ids, sampling, priority), self._engine.stats()
+    async def answer(self, request: Request) -> Any:
+        await self._after(request.swap)
+        if isinstance(request, Generate):
+            return await self._engine.generate(request.prompt_ids, request.sampling, request.priority)
+        return await self._engine.score(request.prompt_ids, request.token_ids)
 
-    async def score(
-        self, prompt_ids: Sequence[int], token_ids: Sequence[int], swap: int
-    ) -> tuple[tuple[float, ...], EngineStats]:
-        await self._after(swap)
-        return await self._engine.score(prompt_ids, token_ids), self._engine.stats()
+    def stats(self) -> EngineStats:
+        return self._engine.stats()
 
     async def fetch(self, refs: Sequence[Any], version: int) -> None:
         """Bring weights of the object store to this machine, while requests go on with the old ones."""

@@ -22,7 +22,9 @@ from actfirst.records import Completion, EngineStats
 from actfirst.rollout.together import cancelled
 from actfirst.training.ray.calls import Lost, end, finished
 from actfirst.training.ray.cluster import Demand, actors
+from actfirst.training.ray.desk import Generate, Request, Score
 from actfirst.training.ray.engine_actor import EngineActor
+from actfirst.training.ray.line import Line
 from actfirst.training.ray.publish import StoredWeights
 
 if TYPE_CHECKING:
@@ -48,10 +50,22 @@ class _Slot:
 
     number: int
     actor: Any = None
+    line: Line | None = None  # to the actor
     ready: bool = False
     under_way: int = 0
     swaps: int = 0  # installs that were announced to the actor
     stats: EngineStats = _NOTHING
+
+    def heard(self, stats: EngineStats) -> None:
+        self.stats = stats
+
+    def clear(self, reason: str) -> None:
+        """End the engine. What is asked of it is lost."""
+        if self.line is not None:
+            self.line.close(reason)
+        if self.actor is not None:
+            end(self.actor)
+        self.actor, self.line, self.ready = None, None, False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -124,15 +138,13 @@ class Fleet:
     ) -> Completion:
         ids = tuple(prompt_ids)
         completion: Completion = await self._ask(
-            lambda slot: slot.actor.generate.remote(ids, sampling, priority, slot.swaps), ids[:_BEGINNING]
+            lambda swap: Generate(ids, sampling, priority, swap), ids[:_BEGINNING]
         )
         return completion
 
     async def score(self, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
         prompt, tokens = tuple(prompt_ids), tuple(token_ids)
-        logprobs: tuple[float, ...] = await self._ask(
-            lambda slot: slot.actor.score.remote(prompt, tokens, slot.swaps)
-        )
+        logprobs: tuple[float, ...] = await self._ask(lambda swap: Score(prompt, tokens, swap))
         return logprobs
 
     async def score_everywhere(
@@ -142,14 +154,14 @@ class Fleet:
         prompt, tokens = tuple(prompt_ids), tuple(token_ids)
 
         async def ask(slot: _Slot) -> tuple[float, ...] | None:
-            actor = slot.actor
+            line = slot.line
+            assert line is not None
             try:
                 async with asyncio.timeout(self._request_seconds):
-                    answer, _ = await finished(actor.score.remote(prompt, tokens, slot.swaps))
+                    logprobs: tuple[float, ...] = await line.ask(Score(prompt, tokens, slot.swaps))
             except _GONE:
-                self._lose(slot, actor)
+                self._lose(slot, line.actor)
                 return None
-            logprobs: tuple[float, ...] = answer
             return logprobs
 
         there = [slot for slot in self._slots if slot.ready]
@@ -191,23 +203,20 @@ class Fleet:
         await self._fail("the engine is closed")
         await cancelled(list(self._background))
         for slot in self._slots:
-            if slot.actor is not None:
-                end(slot.actor)
-            slot.actor, slot.ready = None, False
+            slot.clear("the engine is closed")
 
-    async def _ask(self, send: Callable[[_Slot], Any], beginning: tuple[int, ...] = ()) -> Any:
+    async def _ask(self, request: Callable[[int], Request], beginning: tuple[int, ...] = ()) -> Any:
+        """Ask an engine, or another one if that is lost. A request names the last swap that its engine knows of."""
         for _ in range(_LOST_AT_MOST):
             slot = await self._choose(beginning)
-            actor = slot.actor
+            line = slot.line
+            assert line is not None
             slot.under_way += 1
             try:
                 async with asyncio.timeout(self._request_seconds):
-                    answer, stats = await finished(send(slot))
-                if slot.actor is actor:
-                    slot.stats = stats
-                return answer
+                    return await line.ask(request(slot.swaps))
             except _GONE:
-                self._lose(slot, actor)
+                self._lose(slot, line.actor)
             finally:
                 slot.under_way -= 1
         raise EngineError(
@@ -231,9 +240,9 @@ class Fleet:
         """Replace an engine; whoever notices first does it."""
         if slot.actor is not actor or self._failure is not None:
             return
-        end(actor)  # it may be unreachable instead of dead
+        slot.clear("the engine was lost")  # it may be unreachable instead of dead
         self._retired = _sum(self._retired, slot.stats)
-        slot.actor, slot.ready, slot.stats = None, False, _NOTHING
+        slot.stats = _NOTHING
         self.replaced += 1
         self._begin(self._fill(slot))
 
@@ -241,7 +250,7 @@ class Fleet:
         """Start an engine for the slot; one that is lost on the way is replaced a few times."""
         for attempt in range(1, _STARTS_AT_MOST + 1):
             actor = slot.actor = self._start()
-            slot.swaps = 0
+            slot.line, slot.swaps = Line(actor, slot.heard), 0
             try:
                 await self._bring_up(slot, actor)
                 return

@@ -39,9 +39,10 @@ _PATIENCE = 30.0
 class RankActor:
     """One rank. Its calls run one after the other, but for `write`, which goes on beside them."""
 
-    def __init__(self, rank: int, ranks: int) -> None:
+    def __init__(self, rank: int, ranks: int, copies: int) -> None:
         self._rank = rank
         self._ranks = ranks
+        self._copies = copies
         self._learner: Learner  # from `open` on
         self._group: WeightGroup | None = None
         self._taken: Taken | TakenShard
@@ -56,7 +57,10 @@ class RankActor:
         """Load the model, or continue from a checkpoint; returns the version."""
         if self._ranks > 1:
             _join_ranks(address, self._rank, self._ranks)
-        learner = self._learner = (ShardedLearner if self._ranks > 1 else Learner)(student, settings, device)
+            learner: Learner = ShardedLearner(student, settings, device, self._copies)
+        else:
+            learner = Learner(student, settings, device)
+        self._learner = learner
         if checkpoint is not None:
             stored = load(checkpoint)
             if isinstance(learner, ShardedLearner):
@@ -106,13 +110,13 @@ class RankActor:
             self._taken = take(learner, samples, trainer_state, copy=copy)
 
     @ray.method(concurrency_group=BESIDE)  # type: ignore[untyped-decorator]
-    def write(self, folder: Path, keep: int, also: Set[int]) -> None:
+    def write(self, folder: Path, keep: int, also: Set[int], export: bool) -> None:
         taken = self._taken
         del self._taken
         if isinstance(taken, TakenShard):
-            write_sharded(folder, taken)
+            write_sharded(folder, taken, export=export)
         else:
-            write(folder, taken)
+            write(folder, taken, export=export)
         if self._rank == 0:
             prune(folder, keep, also)
 
@@ -129,7 +133,9 @@ def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearne
     wanted, threads = Demands.of(config).learner, config.learner.threads
 
     def start(rank: int, ranks: int) -> Any:
-        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(rank, ranks)
+        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(
+            rank, ranks, config.runtime.learner_copies
+        )
 
     return RayLearner(student, config, checkpoints, start)
 
@@ -202,8 +208,8 @@ class RayLearner:
         stored = ray.put(list(samples))
         await self._all([rank.take.remote(stored, trainer_state, copy) for rank in self._ranks])
 
-    async def write(self, keep: int, also: Set[int]) -> None:
-        await self._all([rank.write.remote(self._checkpoints, keep, also) for rank in self._ranks])
+    async def write(self, keep: int, also: Set[int], export: bool) -> None:
+        await self._all([rank.write.remote(self._checkpoints, keep, also, export) for rank in self._ranks])
 
     async def close(self) -> None:
         for rank in self._ranks:
