@@ -28,7 +28,7 @@ def recipe_page() -> str:
         "# Recipe keys\n\nA recipe is a TOML file of these sections. `extends` names a recipe that it begins from. "
         "On the command line a key is written with its section: `learner.learning_rate=1e-4`. `actfirst recipes list` "
         "shows the recipes that ship; `actfirst train RECIPE --dry-run` prints every key of one with its value.\n\n"
-        "This page is made of the program's own schema (`config/sections.py`, and `section.py` of each environment)."
+        "This page is made of the program's own schema (`config/*sections.py`, and `section.py` of each environment)."
     )
     return "\n\n".join([intro, *_sections(Config, "", None)]) + "\n"
 

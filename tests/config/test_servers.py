@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actfirst.config.sections import ServerSection
+from actfirst.config.engine_sections import ServerSection
 from actfirst.training.proofs import same_but_for_padding
 
 WORDS = {"a": 0, "b": 1, "<|im_end|>": 2}

@@ -15,7 +15,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from actfirst.config.sections import EngineSection
+from actfirst.config.engine_sections import EngineSection
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.errors import EngineError
 from actfirst.records import Completion, StopReason

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("ray")
 
-from actfirst.config.sections import EngineSection
+from actfirst.config.engine_sections import EngineSection
 from actfirst.engines.base import Engine, Sampling
 from actfirst.errors import EngineError
 from actfirst.training.ray.engine_actor import EngineActor

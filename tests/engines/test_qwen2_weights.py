@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from actfirst.config.sections import VllmSection
+from actfirst.config.engine_sections import VllmSection
 from actfirst.engines.base import Sampling
 from actfirst.learning.forward import logprobs, supervised_states
 from actfirst.learning.loss import LossConfig

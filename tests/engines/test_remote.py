@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from actfirst.config.sections import ServerSection
+from actfirst.config.engine_sections import ServerSection
 from actfirst.engines.base import Sampling
 from actfirst.engines.remote import RemoteEngine, client
 from actfirst.engines.remote.replicas import Replicas

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from actfirst.config.config import Config
-from actfirst.config.sections import ServerSection
+from actfirst.config.engine_sections import ServerSection
 from actfirst.engines.base import Sampling
 from actfirst.engines.open import open_teacher
 from actfirst.engines.remote import RemoteEngine, client

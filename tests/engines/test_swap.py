@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from actfirst.config.engine_sections import EngineSection
 from actfirst.config.load import resolve
-from actfirst.config.sections import EngineSection
 from actfirst.engines.base import Draft, Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.errors import ConfigError

@@ -19,7 +19,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 pytest.importorskip("vllm", reason="vLLM is not installed here", exc_type=ImportError)
 
-from actfirst.config.sections import VllmSection
+from actfirst.config.engine_sections import VllmSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.engines.vllm import ReceivingVllmEngine, VllmEngine
@@ -304,7 +304,7 @@ OPEN = """
 import sys, time
 from pathlib import Path
 import psutil
-from actfirst.config.sections import EngineSection, VllmSection
+from actfirst.config.engine_sections import EngineSection, VllmSection
 from actfirst.engines.vllm import VllmEngine
 from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address
 

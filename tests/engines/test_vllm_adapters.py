@@ -11,8 +11,9 @@ import torch
 
 pytest.importorskip("peft")
 
+from actfirst.config.engine_sections import VllmSection
 from actfirst.config.load import resolve
-from actfirst.config.sections import LearnerSection, VllmSection
+from actfirst.config.sections import LearnerSection
 from actfirst.engines.base import Receiving, Sampling
 from actfirst.engines.vllm.adapters import expected_adapters
 from actfirst.engines.vllm.engine import ReceivingVllmEngine, VllmEngine, empty_model

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 import torch
 
-from actfirst.config.sections import Swap
+from actfirst.config.engine_sections import Swap
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepped import Limits
 from actfirst.engines.stepping import SteppingLoop

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.base import EnvironmentPool, EnvironmentSection
 from actfirst.environments.pool.pool import open_pool
 from actfirst.environments.registry import open_world

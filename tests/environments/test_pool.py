@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool
 from actfirst.environments.pocket.section import PocketSection
@@ -336,7 +336,7 @@ async def test_closing_does_not_wait_for_a_process_that_an_environment_sent_away
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.pool.pool import ProcessPool
 from actfirst.records import Task
 from tests.support.misbehaving import misbehaving

@@ -251,7 +251,7 @@ async def test_on_a_real_engine_the_generated_tokens_have_the_log_probs_of_the_s
 ) -> None:
     from transformers import AutoTokenizer
 
-    from actfirst.config.sections import EngineSection
+    from actfirst.config.engine_sections import EngineSection
     from actfirst.engines.open import open_engine
     from actfirst.policy.tokens import PromptEncoder
     from tests.support.tiny_models import make_tiny_checkpoint

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.sections import EngineSection, VllmSection
+from actfirst.config.engine_sections import EngineSection, VllmSection
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.open import open_engine
 from actfirst.policy.thinking_budget import ThinkingBudget, think_then_act

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.sections import PoolSection, ReferencesSection
+from actfirst.config.runtime_sections import PoolSection
+from actfirst.config.sections import ReferencesSection
 from actfirst.environments.alfworld.environment import GameEnvironment
 from actfirst.environments.alfworld.section import AlfworldSection
 from actfirst.environments.pocket.kind import KIND

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.pool.pool import ProcessPool
 from actfirst.errors import EnvironmentFailure, WorkerLost

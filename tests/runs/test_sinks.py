@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from actfirst.config.sections import TrackingSection
+from actfirst.config.runtime_sections import TrackingSection
 from actfirst.errors import ConfigError
 from actfirst.runs.sinks import SINKS, Tracked, open_sinks
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actfirst.config.sections import CheckpointSection
+from actfirst.config.runtime_sections import CheckpointSection
 from actfirst.errors import CheckpointError
 from actfirst.records import TurnSample
 from actfirst.training.checkpoints import Checkpoints

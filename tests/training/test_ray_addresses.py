@@ -12,7 +12,7 @@ pytest.importorskip("ray")
 import ray
 from ray._raylet import AuthenticationMode, get_authentication_mode
 
-from actfirst.config.sections import RuntimeSection
+from actfirst.config.runtime_sections import RuntimeSection
 from actfirst.training.ray.cluster import Demand, Demands, cluster
 
 NOTHING = Demand("nothing", 0, 0.0, 0.0)

@@ -13,8 +13,8 @@ import torch
 
 pytest.importorskip("ray")
 
+from actfirst.config.engine_sections import EngineSection
 from actfirst.config.load import resolve
-from actfirst.config.sections import EngineSection
 from actfirst.engines import weight_group
 from actfirst.engines.base import Engine
 from actfirst.engines.weight_group import Entry, WeightGroup, entries, free_address, packs

@@ -7,20 +7,16 @@ from typing import Annotated
 from pydantic import BeforeValidator, SerializeAsAny
 
 from actfirst.config.base import Section
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.config.method_sections import MethodsSection
+from actfirst.config.runtime_sections import CheckpointSection, PoolSection, RuntimeSection, TrackingSection
 from actfirst.config.sections import (
-    CheckpointSection,
-    EngineSection,
     EvaluationSection,
     LearnerSection,
     ModelsSection,
-    PoolSection,
     ReferencesSection,
     RolloutSection,
     RunSection,
-    RuntimeSection,
-    TeacherSection,
-    TrackingSection,
 )
 from actfirst.config.teacher_sections import PrepareSection, SftSection
 from actfirst.environments.base import EnvironmentSection

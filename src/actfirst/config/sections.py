@@ -1,16 +1,16 @@
-"""The sections of a recipe except its environment's, as pydantic models: what a recipe may say and what is refused.
+"""Sections of a recipe, as pydantic models: what it may say and what is refused.
 
-Defaults are the paper's (Tables "Training hyperparameters" and "Evaluation hyperparameters") except where a
-field says otherwise. The environment's section belongs to its environment; `config.py` puts all together.
+Engines, runtime, methods, teachers and environments have files of their own; `config.py` joins them. Defaults are
+the paper's (Tables "Training hyperparameters" and "Evaluation hyperparameters") except where a field says otherwise.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from actfirst.config.base import Beta, Fraction, NonNegative, Positive, Seconds, Section, Share
+from actfirst.config.base import Beta, Device, Fraction, NonNegative, Positive, Section, Share
 
 
 class RunSection(Section):
@@ -36,32 +36,6 @@ class RunSection(Section):
     keep_megabytes: NonNegative = Field(
         256, description="of stored responses at most, and as many of stored evaluation episodes"
     )
-
-
-class PoolSection(Section):
-    """Where environments are played: in this process, or in worker processes with deadlines and restarts."""
-
-    kind: Literal["auto", "inline", "processes"] = Field(
-        "auto", description="auto: in this process where a step takes well under a millisecond, else processes"
-    )
-    workers: Positive = Field(16, description="processes at most; they start when they are needed")
-    environments_per_worker: NonNegative = Field(0, description="0: what suits the environment")
-    start_seconds: Seconds = Field(300.0, description="deadline of a worker's start")
-    reset_seconds: Seconds = Field(120.0, description="deadline of opening an environment and beginning a task")
-    step_seconds: Seconds = Field(60.0, description="deadline of one step")
-    retries: NonNegative = Field(
-        2, description="how often a task whose environment failed begins again on a fresh one"
-    )
-    python: str = Field("", description="interpreter of the workers; empty: this one")
-
-    @model_validator(mode="after")
-    def _interpreter_of_workers(self) -> Self:
-        if self.python and self.kind == "inline":
-            raise ValueError(
-                f'python = {self.python} is the interpreter of worker processes, but kind = "inline" has none; '
-                'choose kind = "processes"'
-            )
-        return self
 
 
 class ModelsSection(Section):
@@ -156,9 +130,6 @@ class ReferencesSection(Section):
     )
 
 
-Device: TypeAlias = Literal["auto", "cpu", "cuda"]
-
-
 class LearnerSection(Section):
     """The optimiser and the loss (paper, "OPD Optimization")."""
 
@@ -225,129 +196,6 @@ class LearnerSection(Section):
     )
 
 
-class VllmSection(Section):
-    """What only vLLM knows (kind = "vllm"); see docs/engines.md."""
-
-    enforce_eager: bool = Field(False, description="no compilation: starts much sooner, decodes slower")
-    gpu_memory_utilization: Fraction = Field(0.7, description="share of each GPU's memory that vLLM takes")
-    kv_cache_gib: Annotated[float, Field(ge=0.0)] = Field(
-        0.0, description="GiB of keys and values; 0: what the share of memory leaves, and 1 on a CPU"
-    )
-    max_model_len: NonNegative = Field(0, description="tokens of a sequence at most; 0: the model's own limit")
-    tensor_parallel: Positive = Field(1, description="GPUs that share one model")
-    process: Literal["auto", "same", "own"] = Field(
-        "auto", description="where it computes; auto: in its own process on a GPU, in this one on a CPU"
-    )
-
-
-def _without_version(urls: tuple[str, ...]) -> tuple[str, ...]:
-    """Addresses are often given with /v1; requests add it."""
-    return tuple(url.rstrip("/").removesuffix("/v1") for url in urls)
-
-
-class ServerSection(Section):
-    """A teacher that somebody else runs (kind = "server"): models.teacher is the name it is served under."""
-
-    urls: Annotated[tuple[str, ...], AfterValidator(_without_version)] = Field(
-        (), description="addresses of equal OpenAI-compatible servers, with or without /v1"
-    )
-    deadline: Seconds = Field(120.0, description="seconds that a server has for one attempt")
-    retries: NonNegative = Field(
-        4, description="attempts after the first, on other servers where there are any"
-    )
-    key: str = Field("", description="environment variable that holds the servers' key; empty: none is sent")
-
-    @model_validator(mode="after")
-    def _addresses_hold_no_secrets(self) -> Self:
-        if any("?" in url or "#" in url for url in self.urls):
-            raise ValueError(
-                "urls must be plain addresses, as in http://host:8000: what follows ? or # is not sent, and a key "
-                "belongs into the environment variable that `key` names"
-            )
-        return self
-
-
-Swap: TypeAlias = Literal["drain", "beside", "in_flight"]
-
-
-class EngineSection(Section):
-    """The student's inference engine."""
-
-    kind: Literal["embedded", "vllm"] = Field("embedded", description="our own, or vLLM")
-    max_concurrency: Positive = Field(256, description="cap on concurrent requests, fast and full together")
-    max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
-    prefix_caching: bool = Field(True, description="prompts with the same beginning share its computation")
-    prefix_cache_tokens: NonNegative = Field(32768, description="tokens that the prefix cache holds at most")
-    priority: bool = Field(
-        True,
-        description="fast actions are admitted before full responses; false: in order of arrival (the paper)",
-    )
-    preempt: bool = Field(
-        True,
-        description="full responses pause for a fast action when all places are taken; only with priority, and only "
-        "in the embedded engine (not in the paper)",
-    )
-    swap: Swap = Field(
-        "drain",
-        description="what new weights mean for requests under way. drain: they end on the old ones, and nothing "
-        "begins until then; beside: they end on the old ones while others begin on the new ones; in_flight: they "
-        "go on with the new ones, and a response has the version on which it began",
-    )
-    seeds: bool = Field(
-        True,
-        description="each request has a seed, so that runs can be repeated; false lets vLLM use its faster sampler "
-        "(the embedded engine always uses seeds: they cost nothing there)",
-    )
-    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
-    device: Device = Field(
-        "auto", description="auto: a GPU where there is one (Ray: where engine_gpus are set)"
-    )
-    threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
-    weight_check_every: NonNegative = Field(
-        1,
-        description="after each so-many-th update, every engine's log-probs of a few tokens are compared with the "
-        "learner's, so that weights that never arrived end the run; 0: never",
-    )
-    vllm: VllmSection = VllmSection()
-
-    @model_validator(mode="after")
-    def _vllm_has_one_set_of_weights(self) -> Self:
-        if self.kind == "vllm" and self.swap == "beside":
-            raise ValueError(
-                'swap = "beside" needs two sets of weights at once, and vLLM holds one; choose "drain" or "in_flight", '
-                'or kind = "embedded"'
-            )
-        return self
-
-
-class TeacherSection(Section):
-    """The teacher's engine: it scores, and generates only when it is evaluated."""
-
-    kind: Literal["embedded", "vllm", "server"] = Field(
-        "embedded", description="two that a run opens itself, and servers that it only asks"
-    )
-    max_concurrency: Positive = Field(256, description="cap on concurrent requests")
-    max_prefill_tokens: Positive = Field(4096, description="prompt tokens per engine step at most")
-    prefix_caching: bool = Field(True, description="prompts with the same beginning share its computation")
-    dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="of the weights")
-    device: Device = Field(
-        "auto", description="auto: a GPU where there is one (Ray: where teacher_gpus are set)"
-    )
-    threads: NonNegative = Field(0, description="torch threads of the engine; 0 leaves torch's default")
-    vllm: VllmSection = VllmSection()
-    server: ServerSection = ServerSection()
-
-    @model_validator(mode="after")
-    def _servers_have_addresses(self) -> Self:
-        if self.kind == "server" and not self.server.urls:
-            raise ValueError('kind = "server" needs addresses: set server.urls')
-        if self.kind != "server" and self.server.urls:
-            raise ValueError(
-                f'server.urls are given, but kind = "{self.kind}" asks no server; set kind = "server"'
-            )
-        return self
-
-
 class EvaluationSection(Section):
     """Think-then-act without references (paper, Table "Evaluation hyperparameters")."""
 
@@ -379,98 +227,4 @@ class EvaluationSection(Section):
     teacher: bool = Field(False, description="also evaluate the teacher, once")
     generation: Generation = Generation(
         prompt_limit=20480, first_stage=1920, response_limit=2048, continuation=128, temperature=0.4
-    )
-
-
-class RuntimeSection(Section):
-    """Where the parts of a run live: all in this process, or as actors of a Ray cluster."""
-
-    kind: Literal["local", "ray"] = Field("local", description="this process, or a Ray cluster")
-    address: str = Field("", description='a running cluster ("auto", or host:port); empty starts one here')
-    rollout_engines: Positive = Field(1, description="student engines; each has its own copy of the weights")
-    teacher_replicas: Positive = Field(1, description="teacher engines")
-    learners: Positive = Field(1, description="processes that share the learner's weights and work (FSDP2)")
-    learner_copies: Positive = Field(
-        1,
-        description="copies of the learner's weights and optimiser, each divided over learners / learner_copies "
-        "ranks (HSDP): more memory, and gathering stays within a copy",
-    )
-    environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
-    engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
-    teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
-    learner_gpus: Share = Field(0.0, description="GPUs of each learner rank")
-    cpus: Share = Field(1.0, description="CPUs that Ray reserves for each actor")
-    weight_sync: Literal["auto", "store", "collective"] = Field(
-        "auto",
-        description="how weights reach engines: Ray's object store, or a broadcast between processes; auto: a "
-        "broadcast where learner and engines have GPUs",
-    )
-    request_seconds: Seconds = Field(
-        1800.0, description="a request that takes longer, queueing included, counts as lost with its engine"
-    )
-    restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
-    object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
-
-    @model_validator(mode="after")
-    def _one_process_is_one_of_each(self) -> Self:
-        several = ("rollout_engines", "teacher_replicas", "learners", "environment_workers")
-        asked = [name for name in several if getattr(self, name) > (name != "environment_workers")]
-        if self.kind == "local" and asked:
-            raise ValueError(
-                f'{asked[0]} = {getattr(self, asked[0])} needs several processes; set kind = "ray" '
-                "(pip install 'actfirst[ray]'), or leave it out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _copies_are_alike(self) -> Self:
-        if self.learners % self.learner_copies:
-            raise ValueError(
-                f"learners = {self.learners} cannot be divided into learner_copies = {self.learner_copies} copies "
-                "of equal size; learner_copies must divide learners"
-            )
-        return self
-
-    @property
-    def learner_shards(self) -> int:
-        """Ranks that hold one copy of the learner's weights together."""
-        return self.learners // self.learner_copies
-
-
-class CheckpointSection(Section):
-    """When checkpoints are written; a killed run resumes from the newest complete one."""
-
-    every: Positive = Field(10, description="updates between checkpoints")
-    keep: Positive = Field(2, description="newest checkpoints that are kept")
-    keep_at: tuple[Positive, ...] = Field(
-        (), description="updates after which a checkpoint is written and kept for good"
-    )
-    export: bool = Field(
-        False,
-        description="checkpoints of keep_at also hold the model in bfloat16, as a Hugging Face folder (bfloat16/)",
-    )
-    keep_best: bool = Field(True, description="where a run evaluates itself, also keep the best checkpoint")
-    background: bool = Field(
-        True, description="write while training goes on, from a copy of weights and optimiser in main memory"
-    )
-
-    @model_validator(mode="after")
-    def _exports_have_a_place(self) -> Self:
-        if self.export and not self.keep_at:
-            raise ValueError(
-                "export = true writes nothing unless keep_at says after which updates; set it, or leave out export"
-            )
-        return self
-
-
-class TrackingSection(Section):
-    """Where metrics go beside the run folder."""
-
-    sinks: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = Field(
-        (), description="metric services beside the run folder; each is an extra of the same name"
-    )
-    project: str = Field("actfirst", description="project of the run in W&B and trackio")
-    name: str = Field("", description="name of the run there; empty: that of its folder")
-    rollouts: NonNegative = Field(
-        4, description="sample rollouts shown there as a table, of every tenth batch; 0: none"
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.errors import TeacherError
 from actfirst.models.folder import resolve_model

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeAlias
 import numpy as np
 import torch
 
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.stepping import Request, SteppingLoop
 from actfirst.errors import EngineError

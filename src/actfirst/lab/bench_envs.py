@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.base import EnvironmentPool
 from actfirst.environments.comparing import Contestant
 from actfirst.environments.pool.inline import InlinePool

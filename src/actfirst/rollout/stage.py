@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from actfirst.config.sections import Generation, PoolSection, ReferencesSection
+from actfirst.config.runtime_sections import PoolSection
+from actfirst.config.sections import Generation, ReferencesSection
 from actfirst.engines.base import Engine
 from actfirst.environments.base import EnvironmentPool, EnvironmentSection, World
 from actfirst.environments.pool.pool import open_pool

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actfirst.config.sections import CheckpointSection
+from actfirst.config.runtime_sections import CheckpointSection
 from actfirst.records import TurnSample
 from actfirst.training.clock import StageClock
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actfirst.config.config import Config
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.methods.table import needs_teacher
 from actfirst.models.shapes import LOGITS_AT_ONCE, ModelShape, head_tokens, shape_of
 

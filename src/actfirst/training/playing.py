@@ -13,7 +13,8 @@ from itertools import count
 from pathlib import Path
 
 from actfirst.config.config import Config
-from actfirst.config.sections import EngineSection, EvaluationSection, Generation
+from actfirst.config.engine_sections import EngineSection
+from actfirst.config.sections import EvaluationSection, Generation
 from actfirst.engines.base import Engine
 from actfirst.engines.open import open_engine
 from actfirst.environments.base import EnvironmentPool

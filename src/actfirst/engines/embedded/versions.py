@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from actfirst.config.sections import Swap
+from actfirst.config.engine_sections import Swap
 from actfirst.engines.embedded.runner import Runner
 from actfirst.engines.embedded.scheduler import Places
 from actfirst.engines.embedded.sequence import Sequence

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import httpx2
 
-from actfirst.config.sections import ServerSection
+from actfirst.config.engine_sections import ServerSection
 from actfirst.engines.remote.replicas import Replica, Replicas
 from actfirst.engines.remote.wire import Json, Malformed
 from actfirst.errors import ConfigError, EngineError, TeacherError

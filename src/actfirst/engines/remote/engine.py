@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actfirst.config.sections import ServerSection
+from actfirst.config.engine_sections import ServerSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.remote import wire
 from actfirst.engines.remote.client import Client, NotThere

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from actfirst.config.sections import Swap
+from actfirst.config.engine_sections import Swap
 from actfirst.engines.base import Priority
 from actfirst.engines.stepping import Counters, Result
 from actfirst.engines.vllm.work import Core, Failed, Finished, Refused, Scoring, Work

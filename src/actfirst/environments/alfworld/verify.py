@@ -19,7 +19,7 @@ from importlib.resources import files
 from itertools import count
 from pathlib import Path
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.alfworld.files import SPLIT, GameFiles, game_folder, spread
 from actfirst.environments.alfworld.game import read_game_file
 from actfirst.environments.alfworld.textworld_engine import installed_versions, require_textworld

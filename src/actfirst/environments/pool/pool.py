@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, EnvironmentSection, World
 from actfirst.environments.pool.inline import InlinePool
 from actfirst.environments.pool.worker import Host

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from actfirst.config.config import Config
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.plan.parts import EngineKind
 from actfirst.lab.rollout.simulated import LatencyModel

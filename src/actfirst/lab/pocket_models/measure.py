@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from actfirst.config.sections import EngineSection, Generation
+from actfirst.config.engine_sections import EngineSection
+from actfirst.config.sections import Generation
 from actfirst.engines.open import open_engine
 from actfirst.environments.pocket.kind import KIND
 from actfirst.environments.pocket.world import PocketWorld

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from actfirst.config.config import Config
-from actfirst.config.sections import CheckpointSection
+from actfirst.config.runtime_sections import CheckpointSection
 from actfirst.lab.speed.models import Size
 from actfirst.lab.speed.sync import make_model, make_sample
 from actfirst.lab.spread import Spread, Told

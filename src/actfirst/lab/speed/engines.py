@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from actfirst.config.sections import EngineSection
+from actfirst.config.engine_sections import EngineSection
 from actfirst.engines.base import Engine, Sampling
 from actfirst.engines.open import open_engine
 from actfirst.errors import ConfigError

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from actfirst.config.sections import EngineSection, LearnerSection
+from actfirst.config.engine_sections import EngineSection
+from actfirst.config.sections import LearnerSection
 from actfirst.engines.base import Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.lab.spread import Spread, Told, ratios

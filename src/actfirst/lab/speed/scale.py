@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from actfirst.config.sections import EngineSection
+from actfirst.config.engine_sections import EngineSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.lab.speed.models import Size, random_weights

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from actfirst.config.config import Config
-from actfirst.config.sections import Swap
+from actfirst.config.engine_sections import Swap
 from actfirst.engines.base import Engine, Priority, Sampling
 from actfirst.engines.open import open_engine
 from actfirst.errors import EngineError

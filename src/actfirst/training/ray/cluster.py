@@ -21,7 +21,7 @@ from ray.util import get_placement_group, placement_group, remove_placement_grou
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actfirst.config.config import Config
-from actfirst.config.sections import RuntimeSection
+from actfirst.config.runtime_sections import RuntimeSection
 from actfirst.errors import ConfigError
 from actfirst.methods.table import needs_teacher
 

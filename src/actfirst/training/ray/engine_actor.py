@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.engines.base import Engine, Receiving
 from actfirst.engines.open import open_engine
 from actfirst.engines.weight_group import Entry, WeightGroup

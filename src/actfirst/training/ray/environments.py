@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from actfirst.config.config import Config
-from actfirst.config.sections import PoolSection
+from actfirst.config.runtime_sections import PoolSection
 from actfirst.environments.base import AsyncEnvironment, EnvironmentPool, EnvironmentSection
 from actfirst.environments.pool.pool import open_pool
 from actfirst.environments.registry import open_world

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actfirst.config.sections import EngineSection, TeacherSection
+from actfirst.config.engine_sections import EngineSection, TeacherSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import ActfirstError, EngineDied, EngineError, LearnerLost
 from actfirst.records import Completion, EngineStats
