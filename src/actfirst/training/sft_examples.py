@@ -294,7 +294,7 @@ class _Walk:
         action = self._astray(context) if rng.random() < self._strays else right.action
         valid = self._kind.rules.valid(action, context.observation)
         response = full_response(shown.reasoning, shown.action)
-        hasty = settings.haste > 0.0 and rng.random() < settings.haste
+        hasty = settings.haste > 0.0 and rng.random() < settings.haste  # draws nothing where nobody asks for it
         at_once = self._anything(context) if hasty else shown.action
         return action, Lesson(at_once, response, dynamics and valid)
 

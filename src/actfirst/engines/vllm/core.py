@@ -39,9 +39,8 @@ BACKEND = "actfirst"
 """Our weight transfer in vLLM's registry."""
 INSTALL = "pip install 'actfirst[vllm]' on a machine with a GPU; docs/engines.md says how on a CPU"
 _CPU_CACHE = 2**30  # bytes of keys and values where nothing is said: vLLM would take most of the memory
-_CPU_BLOCK = (
-    32  # tokens; the 128 that vLLM takes on a CPU are longer than most turns: no prefix would be shared
-)
+# Tokens of a block of keys; the 128 that vLLM takes on a CPU are longer than most turns: no prefix would be shared.
+_CPU_BLOCK = 32
 _SHARED_MEMORY = Path("/dev/shm")
 _IN_THIS_PROCESS = Turns()
 _GIVEN_UP = ("abort", "error")  # ends of a request that are no answer
