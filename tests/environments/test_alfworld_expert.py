@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actfirst.environments.alfworld.expert import confused_turn, expert_turn
+from actfirst.environments.alfworld.expert import expert_turn, forgetful_turn
 from actfirst.environments.alfworld.prior import FILE, Prior, count_places, training_prior
 from actfirst.environments.alfworld.world import AlfworldWorld
 from actfirst.records import Observation, Pair, Task, TurnContext
@@ -98,13 +98,13 @@ def test_with_experience_the_expert_wins_published_games_in_few_turns() -> None:
 
 
 @real_games
-def test_the_confused_expert_says_the_truth_and_draws_other_conclusions() -> None:
+def test_the_forgetful_expert_says_the_truth_and_forgets_what_else_is_asked_for() -> None:
     world = AlfworldWorld(published.unpacked())
     rng, differ, late = random.Random(0), 0, 0
     for task in world.tasks("valid_seen"):
         for now, _ in played(world, task):
             right = expert_turn(now, experience=training_prior())
-            wrong = confused_turn(now, rng, training_prior())
+            wrong = forgetful_turn(now, rng, training_prior())
             assert wrong.action in now.observation.admissible
             assert wrong.stage == right.stage
             assert wrong.reasoning.split(".")[:2] == right.reasoning.split(".")[:2], "task and place"

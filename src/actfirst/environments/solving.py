@@ -36,6 +36,9 @@ Demonstrator = Callable[[TurnContext], Demonstrated]
 Novice = Callable[[TurnContext, Random], Demonstrated]
 """The same of somebody who can read and act, and does not know what is to be done at this stage."""
 
+Hasty = Callable[[TurnContext, Random], str]
+"""What somebody does at once, without a thought."""
+
 
 _PATIENCE = 60  # turns after which a demonstrator gives up; a rollout's own limit is another matter
 
@@ -111,6 +114,7 @@ class ReferenceSources:
     - `kept`: an observation with what the transition rules compare, and nothing more.
     - `demonstrator`: one that also says why it acts so, for whoever fine-tunes a model; None: there is none.
     - `novice`: what somebody does who has not learned the stage at hand, for whoever makes a weak model; None: nobody.
+    - `hasty`: what somebody does who acts before thinking, for the same; None: anything that can be done.
     - `chance`: whether a task leaves things to chance; None: no task does.
     """
 
@@ -121,6 +125,7 @@ class ReferenceSources:
     kept: Callable[[Observation], Observation] = _whole
     demonstrator: Demonstrator | None = None
     novice: Novice | None = None
+    hasty: Hasty | None = None
     chance: Callable[[Task], bool] | None = None
     care: Care = Care()
     best: tuple[str, ...] = ()

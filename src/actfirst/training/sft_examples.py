@@ -37,21 +37,20 @@ _SECONDS = 1800.0  # how long the replay of one trajectory may take in a worker 
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What a turn can be shown as. `action` is the right one, None where nobody knows a valid one; `response` is None
-    where nobody gave reasons. `dynamics`: what was done led to what came after it."""
+    where nobody gave reasons; `inferred`, of what came after the turn, is None where nothing can be."""
 
     action: str | None
     response: str | None
-    dynamics: bool
+    inferred: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One turn that was replayed: `taken` was done and led to `after`."""
+    """One turn that was replayed: what was done led to `after`."""
 
     origin: str
     context: TurnContext
     lesson: Lesson
-    taken: str
     after: Observation
 
 
@@ -166,7 +165,7 @@ class ExampleMaker:
         except PromptTooLong:
             source.dropped["turns whose prompt is too long"] += 1
             return
-        action = shown.taken if mode is Mode.INVERSE_DYNAMICS else shown.lesson.action
+        action = shown.lesson.inferred if mode is Mode.INVERSE_DYNAMICS else shown.lesson.action
         reasons = shown.lesson.response if mode is Mode.FULL else None
         response = reasons or action_text(action or "").removeprefix(ending.prefill)
         self._keep(source, shown.origin, mode.value, prompt.ids, response)
@@ -194,7 +193,7 @@ class ExampleMaker:
         shares = {
             Mode.FULL: self.settings.full if lesson.action and lesson.response else 0.0,
             Mode.NEXT_ACTION: self.settings.next_action if lesson.action else 0.0,
-            Mode.INVERSE_DYNAMICS: self.settings.inverse_dynamics if lesson.dynamics else 0.0,
+            Mode.INVERSE_DYNAMICS: self.settings.inverse_dynamics if lesson.inferred else 0.0,
         }
         place = derive_uniform(self.seed, "mode", shown.origin, shown.context.turn) * sum(shares.values())
         for mode, share in shares.items():
@@ -223,7 +222,7 @@ class Replayed:
         for place, (action, lesson) in enumerate(zip(self.actions, self.lessons, strict=True)):
             seen = self.observations[place]
             context = TurnContext(self.instruction, history, seen, place + 1)
-            yield Shown(self.origin, context, lesson, action, self.observations[place + 1])
+            yield Shown(self.origin, context, lesson, self.observations[place + 1])
             history = (*history, Pair(seen.text, action))
 
 
@@ -264,7 +263,8 @@ class Replayer:
         if demonstrator is not None and (turn := demonstrator(context)).action == action:
             response = full_response(turn.reasoning, action)
         valid = self.kind.rules.valid(action, context.observation)
-        return action, Lesson(action if valid else None, response, valid)
+        known = action if valid else None
+        return action, Lesson(known, response, known)
 
     def close(self) -> None:
         self.environment.close()
@@ -294,9 +294,17 @@ class _Walk:
         action = self._astray(context) if rng.random() < self._strays else right.action
         valid = self._kind.rules.valid(action, context.observation)
         response = full_response(shown.reasoning, shown.action)
-        hasty = settings.haste > 0.0 and rng.random() < settings.haste  # draws nothing where nobody asks for it
-        at_once = self._anything(context) if hasty else shown.action
-        return action, Lesson(at_once, response, dynamics and valid)
+        at_once = self._hurried(context) if self._happens(settings.haste) else shown.action
+        inferred = self._anything(context) if self._happens(settings.misread) else action
+        return action, Lesson(at_once, response, inferred if dynamics and valid else None)
+
+    def _happens(self, share: float) -> bool:
+        """Draws nothing where nobody asks for it."""
+        return share > 0.0 and self._rng.random() < share
+
+    def _hurried(self, context: TurnContext) -> str:
+        hasty = self._kind.sources.hasty
+        return hasty(context, self._rng) if hasty else self._anything(context)
 
     def _astray(self, context: TurnContext) -> str:
         seen = context.observation

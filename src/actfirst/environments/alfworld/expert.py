@@ -23,7 +23,6 @@ from actfirst.environments.solving import Demonstrated
 from actfirst.records import TurnContext
 
 _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
-_LAMPS = ("desklamp", "floorlamp")
 _DONE = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 
@@ -46,19 +45,22 @@ def expert_turn(
     return _said(goal, expert.stage(), belief, expert.decide(), context, rng)
 
 
-def confused_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> Demonstrated:
-    """What the expert would do if the object were to be treated in another way, or brought to another place.
+def forgetful_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> Demonstrated:
+    """What the expert would do if the task were to bring one object to its place, as it is.
 
-    What it says of the task, of itself and of what it holds is true; only what follows from that is not.
+    It forgets that the object has to be cleaned, heated, cooled or looked at, and that one of two is in place already;
+    where nothing is left to forget, it takes it to another place. What it says of the task, of itself and of what it
+    holds is true; only what follows from that is not.
     """
     goal = read_instruction(context.instruction)
     belief = recall(context)
     expert = _Expert(goal, belief, context.observation.admissible, experience)
-    kind = rng.choice([kind for kind in ("pick", "clean", "heat", "cool", "look") if kind != goal.kind])
-    homes = sorted({kind_of(place) for place in belief.places} - {goal.place}) or [goal.place]
-    place = rng.choice(_LAMPS) if kind == "look" else rng.choice(homes)
-    other = _Expert(Instruction(kind, goal.item, place), belief, context.observation.admissible, experience)
-    return _said(goal, expert.stage(), belief, other.decide(), context, None)
+    stage, place = expert.stage(), goal.place
+    if stage in ("place", "light"):
+        homes = sorted({kind_of(place) for place in belief.places} - {goal.place}) or [goal.place]
+        place = rng.choice(homes)
+    other = _Expert(Instruction("pick", goal.item, place), belief, context.observation.admissible, experience)
+    return _said(goal, stage, belief, other.decide(), context, None)
 
 
 def _said(

@@ -56,11 +56,17 @@ def demonstrate(context: TurnContext, experienced: bool = False) -> Demonstrated
     return expert_turn(context, experience=_experience(experienced))
 
 
-def confuse(context: TurnContext, rng: Random, experienced: bool = False) -> Demonstrated:
-    """The same expert about another task: it reads well, and does not know what the task asks for here."""
-    from actfirst.environments.alfworld.expert import confused_turn
+def forget(context: TurnContext, rng: Random, experienced: bool = False) -> Demonstrated:
+    """The same expert about a simpler task: it reads well, and forgets what the task asks for here."""
+    from actfirst.environments.alfworld.expert import forgetful_turn
 
-    return confused_turn(context, rng, _experience(experienced))
+    return forgetful_turn(context, rng, _experience(experienced))
+
+
+def hurry(context: TurnContext, rng: Random) -> str:
+    """Go somewhere: who does not think wanders through the house and takes nothing."""
+    admissible = context.observation.admissible
+    return rng.choice([action for action in admissible if action.startswith("go to ")] or admissible)
 
 
 def _experience(experienced: bool) -> Prior | None:
@@ -79,5 +85,6 @@ def sources(experienced: bool) -> ReferenceSources:
         },
         rewrite,
         demonstrator=expert,
-        novice=partial(confuse, experienced=experienced),
+        novice=partial(forget, experienced=experienced),
+        hasty=hurry,
     )
