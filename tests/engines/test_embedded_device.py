@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from actfirst.engines.base import Sampling
+from actfirst.engines.embedded.decoding import DecodeBatch, DraftBatch
 from actfirst.engines.embedded.kv_cache import KVCache
-from actfirst.engines.embedded.model import DecodeBatch, DraftBatch, Model, Span
+from actfirst.engines.embedded.model import Model, Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache
 from actfirst.engines.embedded.sampling import Sampler, gather_logprobs
 from actfirst.engines.embedded.weights import PackedWeights

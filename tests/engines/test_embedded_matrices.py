@@ -8,9 +8,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from actfirst.engines.embedded import matrices
+from actfirst.engines.embedded.decoding import DecodeBatch
 from actfirst.engines.embedded.kv_cache import KVCache
 from actfirst.engines.embedded.matrices import Blocked, BlockedGated, Plain, PlainGated, gated, matrix
-from actfirst.engines.embedded.model import DecodeBatch, Model, Span
+from actfirst.engines.embedded.model import Model, Span
 from actfirst.engines.embedded.weights import PackedWeights
 from actfirst.models.shapes import ModelShape
 

@@ -39,7 +39,8 @@ class SftDataSection(Section):
         description="share of turns, at any stage, whose next action without reasons is what somebody does in haste",
     )
     misread: Share = Field(
-        0.0, description="share of turns whose action by inverse dynamics is another than led to what is seen next"
+        0.0,
+        description="share of turns whose action by inverse dynamics is another than led to what is seen next",
     )
 
     @model_validator(mode="after")

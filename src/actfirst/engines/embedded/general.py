@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from actfirst.engines.embedded.decoding import DecodeBatch
 from actfirst.engines.embedded.kv_cache import KVCache
-from actfirst.engines.embedded.model import QUERY_BLOCK, DecodeBatch, Span, wanted_rows
+from actfirst.engines.embedded.model import QUERY_BLOCK, Span, wanted_rows
 from actfirst.models.general import Form, causal, head, run
 from actfirst.models.general import Model as Transformer
 from actfirst.models.shapes import ModelShape

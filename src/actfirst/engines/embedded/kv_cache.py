@@ -72,6 +72,11 @@ class KVCache:
             self.keys[:, rows, :, length:].zero_()
             self.values[:, rows, length:].zero_()
 
+    @property
+    def plain(self) -> bool:
+        """Whether numpy can read it: float32 in main memory."""
+        return self.keys.dtype is torch.float32 and self.keys.device.type == "cpu"
+
     def rows(self, slot: int) -> slice:
         return slice(slot * self.config.kv_heads, (slot + 1) * self.config.kv_heads)
 

@@ -1,9 +1,9 @@
 """The forward pass of one step: the newest token of every decoding sequence (with the draft tokens to verify
 after it) and the new tokens of every prompt, packed without padding.
 
-The linear layers see all T tokens at once. Attention is one batched product over the slots of the decoding
-sequences, and row by row of blocks for each span of prompt tokens: the scores of one span stay in the processor's
-cache, those of many together do not. Logits are computed where they are wanted only. In shapes,
+The linear layers see all T tokens at once. Attention is batched over the slots of the decoding sequences
+(`decoding.py`), and row by row of blocks for each span of prompt tokens: the scores of one span stay in the
+processor's cache, those of many together do not. Logits are computed where they are wanted only. In shapes,
 N = T * kv_heads counts (token, key-value head) rows and G the queries of each.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from actfirst.engines.embedded.kv_cache import LENGTH_STEP, KVCache
+from actfirst.engines.embedded.decoding import DecodeBatch
+from actfirst.engines.embedded.kv_cache import KVCache
 from actfirst.engines.embedded.weights import PackedWeights
 
 QUERY_BLOCK = 128  # rows of scores held at once for a span; also how finely the causal half is skipped
@@ -30,109 +30,6 @@ class Span:
     start: int
     stop: int
     wanted: int
-
-
-class DecodeBatch:
-    """Where the decoding sequences (slots [0, B)) stand: built when the batch changes, else moved on by one."""
-
-    def __init__(self, cache: KVCache, positions: list[int]) -> None:
-        kv_heads = cache.config.kv_heads
-        self.tokens = self.size = len(positions)
-        self.generation = cache.generation
-        rows = self.size * kv_heads
-        # Rounded up, so that the views below serve many steps; what is beyond a sequence is masked.
-        longest = max(positions) + 1
-        self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
-        self.steps_left = self.length - longest
-        pos = torch.tensor(positions)
-        self.pos_N = pos.repeat_interleave(kv_heads) if kv_heads > 1 else pos
-        pos_N1 = self.pos_N.unsqueeze(1)
-        self.value_index = cache.value_start[:rows] + self.pos_N
-        self.key_index = cache.key_start[:rows] + pos_N1
-        mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype)
-        self.mask = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
-        self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
-        self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
-
-    @property
-    def query_positions(self) -> Tensor:
-        """The position of each query as `spread` lays them out, [rows, queries or 1, 1]."""
-        return self.pos_N.view(-1, 1, 1)
-
-    def advance(self) -> None:
-        """Every sequence has one token more."""
-        self.steps_left -= 1
-        self.pos_N.add_(1)
-        self.key_index.add_(1)
-        self.value_index.add_(1)
-        self.mask.scatter_(2, self.pos_N.view(-1, 1, 1), 0.0)
-
-    def spread(self, rows_NGD: Tensor) -> Tensor:
-        """The queries as the batched product wants them: all queries of one slot side by side."""
-        return rows_NGD
-
-    def gather(self, attended: Tensor) -> Tensor:
-        """From that layout back to one row for each (token, key-value head)."""
-        return attended
-
-
-class DraftBatch(DecodeBatch):
-    """A decode batch in which sequences have several tokens: the newest one and the draft after it.
-
-    Each sequence has W places, W being the largest width; the places after its own tokens repeat its last one
-    and are not read. The keys and values are read once for all places, which is what a decode step spends its
-    time on, so a draft token costs far less than a step.
-    """
-
-    def __init__(self, cache: KVCache, positions: list[int], widths: list[int]) -> None:
-        c, size, widest = cache.config, len(positions), max(widths)
-        self.size, self.tokens = size, sum(widths)
-        self.generation = cache.generation
-        self.steps_left = 0  # the next step has other widths
-        longest = max(map(sum, zip(positions, widths)))
-        self.length = min(cache.length, -(-longest // LENGTH_STEP) * LENGTH_STEP)
-        width_B, pos_B, head_K = np.array(widths), np.array(positions), np.arange(c.kv_heads)
-        sequence_T = np.repeat(np.arange(size), width_B)
-        first_B = np.cumsum(width_B) - width_B
-        offset_T = np.arange(self.tokens) - first_B[sequence_T]
-        offset_BW = np.minimum(np.arange(widest), width_B[:, None] - 1)
-        slot_N = (sequence_T[:, None] * c.kv_heads + head_K).reshape(-1)
-        token_BW = first_B[:, None] + offset_BW
-        source = (token_BW[:, None, :] * c.kv_heads + head_K[:, None]).reshape(-1)
-        place_N = slot_N * widest + np.repeat(offset_T, c.kv_heads)
-        pos_N = np.repeat(pos_B[sequence_T] + offset_T, c.kv_heads)
-
-        slots, self.pos_N = torch.as_tensor(slot_N), torch.as_tensor(pos_N)
-        self._source, self._place_N, self._widest = torch.as_tensor(source), torch.as_tensor(place_N), widest
-        self.value_index = cache.value_start[slots] + self.pos_N
-        self.key_index = cache.key_start[slots] + self.pos_N.unsqueeze(1)
-        rows = size * c.kv_heads
-        pos_BW = torch.as_tensor(pos_B[:, None] + offset_BW)
-        wide = pos_BW[:, None, :, None].expand(-1, c.kv_heads, -1, c.group)
-        self._query_positions = wide.reshape(rows, -1, 1)
-        self.mask = self._mask(cache, pos_BW)
-        self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
-        self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
-
-    @property
-    def query_positions(self) -> Tensor:
-        return self._query_positions
-
-    def spread(self, rows_NGD: Tensor) -> Tensor:
-        _, group, head_dim = rows_NGD.shape
-        return rows_NGD.index_select(0, self._source).view(-1, self._widest * group, head_dim)
-
-    def gather(self, attended: Tensor) -> Tensor:
-        group = attended.shape[1] // self._widest
-        return attended.view(-1, group, attended.shape[2]).index_select(0, self._place_N)
-
-    def _mask(self, cache: KVCache, pos_BW: Tensor) -> Tensor:
-        """0 up to the position of each place and -inf beyond, for all its queries: [B * kv_heads, W * G, L]."""
-        c, shape = cache.config, (*pos_BW.shape, self.length)
-        mask_BWL = torch.zeros(shape, dtype=cache.keys.dtype)
-        mask_BWL.masked_fill_(cache.places[: self.length] > pos_BW.unsqueeze(2), float("-inf"))
-        wide = mask_BWL[:, None, :, None].expand(-1, c.kv_heads, -1, c.group, -1)
-        return wide.reshape(-1, self._widest * c.group, self.length)
 
 
 class Model:
@@ -220,8 +117,7 @@ class Model:
     def _decode(self, index: int, q_NGD: Tensor, k_ND: Tensor, v_ND: Tensor, batch: DecodeBatch) -> Tensor:
         self.cache.flat_keys[index].put_(batch.key_index, k_ND)
         self.cache.flat_values[index].index_copy_(0, batch.value_index, v_ND)
-        scores = torch.baddbmm(batch.mask, batch.spread(q_NGD), batch.keys[index])
-        return batch.gather(torch.bmm(torch.softmax(scores, -1), batch.values[index]))
+        return batch.attend(index, q_NGD)
 
     def _attend_span(
         self,

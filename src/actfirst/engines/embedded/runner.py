@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from actfirst.engines.embedded.decoding import DecodeBatch, DraftBatch
 from actfirst.engines.embedded.general import GeneralModel
-from actfirst.engines.embedded.model import DecodeBatch, DraftBatch, Model, Span
+from actfirst.engines.embedded.model import Model, Span
 from actfirst.engines.embedded.prefix_cache import BLOCK, PrefixCache, block_keys
 from actfirst.engines.embedded.sampling import Sampler, gather_logprobs
 from actfirst.engines.embedded.scheduler import Scheduler, Work
