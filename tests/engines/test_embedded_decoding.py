@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from actfirst.engines.embedded import decoding
-from actfirst.engines.embedded.decoding import GROUP, DecodeBatch, DraftBatch
+from actfirst.engines.embedded.decoding import GROUP, SMALL, DecodeBatch, DraftBatch
 from actfirst.engines.embedded.kv_cache import LENGTH_STEP, KVCache
 from actfirst.models.shapes import ModelShape
 
@@ -67,13 +66,9 @@ def test_a_group_reads_no_further_than_its_longest_sequence_needs() -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_other_precisions_and_large_products_are_left_to_torch(
-    monkeypatch: pytest.MonkeyPatch, *, large: bool
-) -> None:
-    if large:
-        monkeypatch.setattr(decoding, "SMALL", 0)
+def test_other_precisions_and_large_products_are_left_to_torch(*, large: bool) -> None:
     cache = filled(torch.float32 if large else torch.bfloat16)
-    batch = DecodeBatch(cache, [40, 3])
+    batch = DecodeBatch(cache, [40, 3], small=0 if large else SMALL)
     assert not batch._groups
     queries = torch.randn(2 * SHAPE.kv_heads, SHAPE.group, SHAPE.head_dim, dtype=cache.keys.dtype)
     expected = alone(cache, 0, queries[0], 0, 40)

@@ -1,4 +1,4 @@
-"""`actfirst bench startup | engines`: what a command costs before it does anything, and engines side by side."""
+"""`actfirst bench startup | engines | decoding`: what a command costs before it does anything, and engines."""
 
 from __future__ import annotations
 
@@ -75,3 +75,26 @@ def engines(
         points = measure(models or list(SHAPES), kinds, sizes, tokens, repeats, threads, Path(scratch), told)
     print_records(rows(points))
     write_result(json_file, {**header("bench-engines"), **to_json(points)})
+
+
+def decoding(
+    sequences: Annotated[str, typer.Option(help="Sequences at once, as in 1,16,64.")] = "1,16,64",
+    lengths: Annotated[str, typer.Option(help="Tokens of each, as in 256,1024.")] = "256,512,1024",
+    queries: Annotated[int, typer.Option(min=1, help="Queries for each key-value head.")] = 4,
+    repeats: Repeats = 5,
+    json_file: ResultFile = None,
+) -> None:
+    """Attention of a decode step of the embedded engine, by torch and by numpy (processor time, one thread).
+
+    \b
+    actfirst bench decoding
+    actfirst bench decoding --sequences 64 --lengths 2048 --queries 3
+    """
+    from actfirst.lab.speed.decoding import measure, to_json
+    from actfirst.lab.stored import header
+
+    counts, sizes = read_counts(sequences, "--sequences"), read_counts(lengths, "--lengths")
+    with progress("points") as told:
+        points = measure(counts, sizes, queries, repeats, told)
+    print_records(point.row() for point in points)
+    write_result(json_file, {**header("bench-decoding"), **to_json(points)})

@@ -36,7 +36,7 @@ class _Group:
 class DecodeBatch:
     """Where the decoding sequences (slots [0, B)) stand: built when the batch changes, else moved on by one."""
 
-    def __init__(self, cache: KVCache, positions: list[int]) -> None:
+    def __init__(self, cache: KVCache, positions: list[int], small: int = SMALL) -> None:
         kv_heads = cache.config.kv_heads
         self.tokens = self.size = len(positions)
         self.generation = cache.generation
@@ -49,7 +49,7 @@ class DecodeBatch:
         self.key_index = cache.key_start[:rows] + pos_N1
         mask_NL = torch.zeros(rows, self.length, dtype=cache.keys.dtype)
         self.mask = mask_NL.masked_fill_(cache.places[: self.length] > pos_N1, float("-inf")).unsqueeze(1)
-        self._take_views(cache, reach, queries=cache.config.group)
+        self._take_views(cache, reach, cache.config.group, small)
 
     @property
     def query_positions(self) -> Tensor:
@@ -95,13 +95,13 @@ class DecodeBatch:
         self.steps_left = min(far - length for far, length in zip(reach, longest))
         return reach
 
-    def _take_views(self, cache: KVCache, reach: list[int], *, queries: int) -> None:
+    def _take_views(self, cache: KVCache, reach: list[int], queries: int, small: int) -> None:
         kv_heads, head_dim = cache.config.kv_heads, cache.config.head_dim
         rows = self.size * kv_heads
         self.keys = [layer[:rows, :, : self.length] for layer in cache.layer_keys]
         self.values = [layer[:rows, : self.length] for layer in cache.layer_values]
         self._groups: list[_Group] = []
-        if not cache.plain or queries * head_dim * self.length > SMALL:
+        if not cache.plain or queries * head_dim * self.length > small:
             return
         for number, length in enumerate(reach):
             first = number * GROUP * kv_heads
@@ -150,7 +150,7 @@ class DraftBatch(DecodeBatch):
         wide = pos_BW[:, None, :, None].expand(-1, c.kv_heads, -1, c.group)
         self._query_positions = wide.reshape(size * c.kv_heads, -1, 1)
         self.mask = self._mask(cache, pos_BW)
-        self._take_views(cache, reach, queries=widest * c.group)
+        self._take_views(cache, reach, widest * c.group, SMALL)
 
     @property
     def query_positions(self) -> Tensor:
