@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from actfirst.terminal.visible import say
@@ -49,6 +49,15 @@ def read_counts(text: str, option: str) -> tuple[int, ...]:
     if not counts or min(counts) < 1:
         raise ConfigError(f"{option} {text}: write whole numbers above 0 with commas between them, as in 1,2,4")
     return counts
+
+
+def chosen(names: Sequence[str] | None, known: Collection[str], what: str) -> list[str]:
+    """The names that were given, or all that are known; another one is refused."""
+    from actfirst.errors import ConfigError
+
+    if unknown := [name for name in names or () if name not in known]:
+        raise ConfigError(f"there is no {what} {unknown[0]!r} here; choose from {', '.join(known)}")
+    return list(names or known)
 
 
 def check_result_file(path: Path | None) -> Path | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, print_records, read_counts, write_result
+from actfirst.cli.console import chosen, print_note, print_records, read_counts, write_result
 from actfirst.cli.options import Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
 
@@ -22,14 +22,12 @@ def startup(
     actfirst bench startup
     actfirst bench startup train --repeats 10
     """
-    from actfirst.errors import ConfigError
     from actfirst.lab.speed.startup import COMMANDS, measure, to_json
     from actfirst.lab.stored import header
 
-    if unknown := [name for name in commands or () if name not in COMMANDS]:
-        raise ConfigError(f"there is no command {unknown[0]!r} here; choose from {', '.join(COMMANDS)}")
+    wanted = chosen(commands, COMMANDS, "command")
     with progress("rounds") as told:
-        starts = measure(commands or list(COMMANDS), repeats, told)
+        starts = measure(wanted, repeats, told)
     print_records(
         {
             "command": f"actfirst {start.command}",
@@ -61,18 +59,16 @@ def engines(
     from pathlib import Path
     from tempfile import TemporaryDirectory
 
-    from actfirst.errors import ConfigError
     from actfirst.lab.speed.engines import SHAPES, measure, rows, to_json
     from actfirst.lab.stored import header
 
-    if unknown := [name for name in models or () if name not in SHAPES]:
-        raise ConfigError(f"there is no model {unknown[0]!r} here; choose from {', '.join(SHAPES)}")
+    wanted = chosen(models, SHAPES, "model")
     kinds = ["embedded", "vllm"] if find_spec("vllm") is not None else ["embedded"]
     if "vllm" not in kinds:
         print_note("vLLM is not installed, so the embedded engine is alone (docs/engines.md)")
     sizes = read_counts(batches, "--batches")
     with TemporaryDirectory() as scratch, progress("rounds") as told:
-        points = measure(models or list(SHAPES), kinds, sizes, tokens, repeats, threads, Path(scratch), told)
+        points = measure(wanted, kinds, sizes, tokens, repeats, threads, Path(scratch), told)
     print_records(rows(points))
     write_result(json_file, {**header("bench-engines"), **to_json(points)})
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from actfirst.cli.console import print_note, print_records, read_counts, write_result
+from actfirst.cli.console import chosen, print_note, print_records, read_counts, write_result
 from actfirst.cli.options import Model, Overrides, Python, Recipe, Repeats, ResultFile, Threads
 from actfirst.cli.progress import progress
 from actfirst.terminal.visible import say
@@ -60,15 +60,12 @@ def scale(
     actfirst bench scale --plot scale.png
     actfirst bench scale "history length" --doublings 4
     """
-    from actfirst.errors import ConfigError
     from actfirst.lab.speed.scale import AXES, Workload, draw_growth, measure, to_json
     from actfirst.lab.stored import header
 
-    if unknown := [axis for axis in axes or () if axis not in AXES]:
-        raise ConfigError(f"there is no axis {unknown[0]!r}; choose from {', '.join(AXES)}")
-    base = Workload()
+    wanted, base = chosen(axes, AXES, "axis"), Workload()
     with progress("runs") as told:
-        grown = measure(base, axes or list(AXES), doublings, repeats, threads, told)
+        grown = measure(base, wanted, doublings, repeats, threads, told)
     _show_scale(grown)
     if plot is not None:
         draw_growth(grown, plot)
@@ -87,14 +84,12 @@ def limits(
     actfirst bench limits
     actfirst bench limits tasks --smaller 10
     """
-    from actfirst.errors import ConfigError
     from actfirst.lab.speed.limits import LIMITS, measure
     from actfirst.lab.stored import header
 
-    if unknown := [name for name in names or () if name not in LIMITS]:
-        raise ConfigError(f"there is no limit {unknown[0]!r}; choose from {', '.join(LIMITS)}")
+    wanted = chosen(names, LIMITS, "limit")
     with progress("points") as told:
-        points = measure(names or list(LIMITS), smaller, told)
+        points = measure(wanted, smaller, told)
     print_records(
         [
             {
