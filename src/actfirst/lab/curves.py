@@ -23,10 +23,13 @@ def evaluate_checkpoints(
     folder: Path, settings: Callable[[bool], list[str]], told: Callable[[int, int, int], None]
 ) -> None:
     """Evaluate what is not evaluated yet; `settings(final)` are overrides for a checkpoint, `told` hears of the
-    update, the episodes done and all of them."""
+    update, the episodes done and all of them. The first update is no point of a curve, which begins with the student
+    as it was: its checkpoint is there for rollout quality."""
     run = open_run(folder)
     checkpoints = run.checkpoints()
     for checkpoint in checkpoints:
+        if checkpoint.update == 1 and checkpoint != checkpoints[-1]:
+            continue
         path = run.evaluation_file(checkpoint.update)
         config = resolve(folder / CONFIG, settings(checkpoint == checkpoints[-1]))
         if path.exists() and set(config.evaluation.seeds) <= set(read_object(path).get("seeds", ())):
