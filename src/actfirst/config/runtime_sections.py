@@ -49,6 +49,11 @@ class RuntimeSection(Section):
         "ranks (HSDP): more memory, and gathering stays within a copy",
     )
     environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
+    rollout_drivers: NonNegative = Field(
+        0,
+        description="actors that play the rollouts of a batch between them (prompts, tokens, environments); 0: the "
+        "run's own process does. Each has a pool of its own",
+    )
     engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
     teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
     learner_gpus: Share = Field(0.0, description="GPUs of each learner rank")
@@ -66,8 +71,14 @@ class RuntimeSection(Section):
 
     @model_validator(mode="after")
     def _one_process_is_one_of_each(self) -> Self:
-        several = ("rollout_engines", "teacher_replicas", "learners", "environment_workers")
-        asked = [name for name in several if getattr(self, name) > (name != "environment_workers")]
+        least = {
+            "rollout_engines": 1,
+            "teacher_replicas": 1,
+            "learners": 1,
+            "environment_workers": 0,
+            "rollout_drivers": 0,
+        }
+        asked = [name for name, here in least.items() if getattr(self, name) > here]
         if self.kind == "local" and asked:
             raise ValueError(
                 f'{asked[0]} = {getattr(self, asked[0])} needs several processes; set kind = "ray" '
@@ -81,6 +92,15 @@ class RuntimeSection(Section):
             raise ValueError(
                 f"learners = {self.learners} cannot be divided into learner_copies = {self.learner_copies} copies "
                 "of equal size; learner_copies must divide learners"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_plays_environments(self) -> Self:
+        if self.rollout_drivers and self.environment_workers:
+            raise ValueError(
+                f"environment_workers = {self.environment_workers} serve the run's own process, and with "
+                f"rollout_drivers = {self.rollout_drivers} those play environments themselves; leave one of them out"
             )
         return self
 

@@ -21,7 +21,7 @@ from actfirst.records import Episode, Task, Turn, TurnSample
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import Player
 from actfirst.rollout.responses import Scorer
-from actfirst.rollout.share import OnEpisode, Playing, PlayingHere, Share
+from actfirst.rollout.share import Begin, OnEpisode, Playing, PlayingHere, Share
 from actfirst.seeds import derive_seed
 
 
@@ -78,7 +78,7 @@ class Collector:
     sample_order: SampleOrder = "position"
     anchored: bool = False
     shuffled: bool = False
-    elsewhere: Callable[[Share, OnEpisode | None], Playing] | None = None
+    elsewhere: Begin | None = None
 
     async def collect(
         self,
@@ -118,7 +118,7 @@ class Collector:
         except BaseException:
             await playing.cancel()
             raise
-        episodes, scored = interaction.episodes, outcome.scored
+        episodes, scored = outcome.episodes, outcome.scored
         samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
         if self.shuffled:
             order = random.Random(derive_seed(self.seed, "samples", index))

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Protocol, TypeAlias
 
 from actfirst.config.sections import SampleOrder
@@ -53,18 +54,18 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Episodes in the order of their places, how many responses have begun, and the ranks of those that wait, the
-    smallest first."""
+    """All episodes have ended: how many responses have begun, and the ranks of those that wait, the smallest first."""
 
-    episodes: tuple[Episode, ...]
     begun: int
     waiting: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of all responses: scored ones in order of episode and turn, and counts of the rest."""
+    """Episodes in the order of their places, and what became of all responses: scored ones in order of episode and
+    turn, and counts of the rest."""
 
+    episodes: tuple[Episode, ...]
     scored: tuple[Scored, ...]
     discarded: Counter[str]
     contexts: int
@@ -84,6 +85,9 @@ class Playing(Protocol):
     async def cancel(self) -> None: ...
 
 
+Begin: TypeAlias = Callable[[Share, OnEpisode | None], Playing]
+
+
 class PlayingHere:
     """A share that is played in this process."""
 
@@ -93,16 +97,22 @@ class PlayingHere:
         self._on_episode = on_episode
         self._responses = _responses(share, player, teacher if share.scored else None)
         self._started = time.monotonic()
+        self._episodes: tuple[Episode, ...] = ()
 
     async def interact(self) -> Interaction:
-        episodes = await together(self._play(place, task) for place, task in self._share.tasks)
-        return Interaction(tuple(episodes), self._responses.begun, tuple(self._responses.waiting))
+        self._episodes = tuple(await together(self._play(place, task) for place, task in self._share.tasks))
+        return Interaction(self._responses.begun, tuple(self._responses.waiting))
 
     async def finish(self, admitted: int) -> Outcome:
         responses = self._responses
         scored = await responses.finish(admitted)
         return Outcome(
-            tuple(scored), responses.discarded, responses.contexts, responses.tokens, responses.failed
+            self._episodes,
+            tuple(scored),
+            responses.discarded,
+            responses.contexts,
+            responses.tokens,
+            responses.failed,
         )
 
     async def cancel(self) -> None:
@@ -138,20 +148,19 @@ def admitted_each(found: Sequence[Interaction], admitted: int) -> list[int]:
 
 
 def joined_interaction(found: Sequence[Interaction]) -> Interaction:
-    """That of all shares that `Share.divided` made of one."""
-    parts = len(found)
-    episodes = [
-        found[place % parts].episodes[place // parts]
-        for place in range(sum(len(one.episodes) for one in found))
-    ]
     waiting = sorted(rank for one in found for rank in one.waiting)
-    return Interaction(tuple(episodes), sum(one.begun for one in found), tuple(waiting))
+    return Interaction(sum(one.begun for one in found), tuple(waiting))
 
 
 def joined_outcome(found: Sequence[Outcome]) -> Outcome:
+    """That of all shares that `Share.divided` made of one."""
+    turns = zip_longest(*(share.episodes for share in found))
     scored = sorted((one for share in found for one in share.scored), key=lambda one: (one.episode, one.turn))
-    discarded: Counter[str] = sum((share.discarded for share in found), Counter())
+    discarded: Counter[str] = Counter()
+    for share in found:
+        discarded.update(share.discarded)
     return Outcome(
+        tuple(episode for turn in turns for episode in turn if episode is not None),
         tuple(scored),
         discarded,
         sum(share.contexts for share in found),

@@ -52,6 +52,7 @@ class Demands:
     teacher: Demand
     learner: Demand
     environment: Demand
+    driver: Demand
 
     @classmethod
     def of(cls, config: Config) -> Demands:
@@ -63,6 +64,7 @@ class Demands:
             Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
             Demand("learner rank", wanted.learners, wanted.cpus, wanted.learner_gpus),
             Demand("environment worker", wanted.environment_workers, wanted.cpus, 0.0),
+            Demand("rollout driver", wanted.rollout_drivers, wanted.cpus, 0.0),
         )
 
     @classmethod
@@ -74,11 +76,12 @@ class Demands:
             replace(run.teacher, count=0),
             replace(run.learner, count=0),
             run.environment,
+            replace(run.driver, count=0),
         )
 
     @property
     def all(self) -> tuple[Demand, ...]:
-        return (self.engine, self.teacher, self.learner, self.environment)
+        return (self.engine, self.teacher, self.learner, self.environment, self.driver)
 
 
 @contextmanager
