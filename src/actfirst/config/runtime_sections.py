@@ -48,6 +48,11 @@ class RuntimeSection(Section):
         description="copies of the learner's weights and optimiser, each divided over learners / learner_copies "
         "ranks (HSDP): more memory, and gathering stays within a copy",
     )
+    least_learners: NonNegative = Field(
+        0,
+        description="after a loss a run goes on with as few learner ranks, if there is no place for more within two "
+        "minutes; 0: it waits for places for all",
+    )
     environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
     rollout_drivers: NonNegative = Field(
         0,
@@ -92,6 +97,15 @@ class RuntimeSection(Section):
             raise ValueError(
                 f"learners = {self.learners} cannot be divided into learner_copies = {self.learner_copies} copies "
                 "of equal size; learner_copies must divide learners"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_least_is_not_more(self) -> Self:
+        if self.least_learners > self.learners:
+            raise ValueError(
+                f"least_learners = {self.least_learners} is more than learners = {self.learners}; it is with how many "
+                "ranks a run may go on when some of them are lost"
             )
         return self
 
