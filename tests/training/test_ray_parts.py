@@ -114,6 +114,14 @@ async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
     assert learner.version == 0
 
 
+async def test_ranks_that_do_not_answer_in_time_are_lost(fake_ray: FakeRay) -> None:
+    learner, ranks = await opened_learner(2, "runtime.call_seconds=0.01")
+    ranks[0].hangs = ranks[1].hangs = True
+    with pytest.raises(LearnerLost, match=r"after update 0: no answer in 0\.01 s"):
+        await learner.update([])
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
 @pytest.mark.parametrize(
     ("settings", "there", "used"),
     [
@@ -328,6 +336,19 @@ async def test_an_interrupted_episode_gives_its_environment_back_as_unusable(fak
         pass
     await settled()
     assert worker.released == [True, False]
+
+
+async def test_a_worker_that_does_not_answer_is_replaced(fake_ray: FakeRay) -> None:
+    class Silent(FakeWorker):
+        async def on_step(self, number: int, action: str) -> Observation:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    pool = RayPool(1, Silent, call_seconds=0.01)
+    async with pool.lease() as environment:
+        with pytest.raises(EnvironmentFailure, match=r"no answer in 0\.01 s"):
+            await environment.step("look")
+    assert pool.replaced == 1
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])

@@ -71,6 +71,11 @@ class RuntimeSection(Section):
     request_seconds: Seconds = Field(
         1800.0, description="a request that takes longer, queueing included, counts as lost with its engine"
     )
+    call_seconds: Seconds = Field(
+        3600.0,
+        description="the start of a part, an update, a part of a checkpoint, a step of an environment worker: what "
+        "takes longer counts as lost, with its process",
+    )
     restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
     object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
 

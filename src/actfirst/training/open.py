@@ -221,15 +221,15 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
     from actfirst.training.ray.fleet import Fleet, start_fleet
 
     config, wanted = found.config, Demands.of(found.config)
-    deadline = config.runtime.request_seconds
-    engine = start_fleet(wanted.engine, config.engine, found.student, deadline, _rank_of_adapters(config))
+    runtime, rank = config.runtime, _rank_of_adapters(config)
+    engine = start_fleet(wanted.engine, config.engine, found.student, runtime, rank)
     opened.push_async_callback(engine.close)
     if not needs_teacher(config):
         teacher: Engine = NoTeacher()
     elif found.teacher is None:
         teacher = open_teacher(config.teacher, config.models.teacher)
     else:
-        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, deadline)
+        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, runtime)
     opened.push_async_callback(teacher.close)
     elsewhere = config.runtime.environment_workers > 0
     pool = start_pool(wanted.environment, config) if elsewhere else found.stage.pool

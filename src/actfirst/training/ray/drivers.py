@@ -96,16 +96,19 @@ def start_drivers(config: Config, student: Path, engine: Engine, teacher: Scorer
     demand = Demands.of(config).driver
     make = actors(RolloutActor, demand, 1)
     return Drivers(
-        demand.count, lambda: make(config, student.absolute()), lambda actor: Exchange(actor, engine, teacher)
+        demand.count,
+        lambda: make(config, student.absolute()),
+        lambda actor: Exchange(actor, engine, teacher),
+        config.runtime.call_seconds,
     )
 
 
 class _Driver:
     """The process of one driver: it starts, and then its wishes are granted until it is lost."""
 
-    def __init__(self, actor: Any, exchange: Exchange) -> None:
+    def __init__(self, actor: Any, exchange: Exchange, call_seconds: float) -> None:
         self.actor = actor
-        self._starting = asyncio.ensure_future(finished(actor.start.remote()))
+        self._starting = asyncio.ensure_future(finished(actor.start.remote(), call_seconds))
         self._serving = asyncio.ensure_future(self._serve(exchange))
 
     async def answer(self, call: Callable[[], Any]) -> Any:
@@ -131,9 +134,16 @@ class _Driver:
 class Drivers:
     """`start` makes an actor, `exchange` the other end of its relay. Drivers start when they are first needed."""
 
-    def __init__(self, size: int, start: Callable[[], Any], exchange: Callable[[Any], Exchange]) -> None:
+    def __init__(
+        self,
+        size: int,
+        start: Callable[[], Any],
+        exchange: Callable[[Any], Exchange],
+        call_seconds: float = 3600.0,
+    ) -> None:
         self._start = start
         self._exchange = exchange
+        self._call_seconds = call_seconds
         self._drivers: list[_Driver | None] = [None] * size
         self._numbers = count()
         self.replaced = 0
@@ -155,7 +165,7 @@ class Drivers:
         driver = self._drivers[place]
         if driver is None:
             actor = self._start()
-            driver = self._drivers[place] = _Driver(actor, self._exchange(actor))
+            driver = self._drivers[place] = _Driver(actor, self._exchange(actor), self._call_seconds)
         return driver
 
     def has(self, place: int, driver: _Driver) -> bool:

@@ -289,7 +289,8 @@ class RayLearner:
 
     async def _all(self, calls: Sequence[Any], seconds: float | None = None) -> list[Any]:
         """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
-        tasks = [asyncio.ensure_future(finished(call, seconds)) for call in calls]
+        patience = seconds or self._runtime.call_seconds
+        tasks = [asyncio.ensure_future(finished(call, patience)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
         except (Lost, ActfirstError) as error:
