@@ -100,8 +100,9 @@ class TestEngine:
 
 def test_a_driver_makes_one_call_after_the_other() -> None:
     async def calls() -> None:
-        driver = Driver(0.5)
-        assert await ends(driver.call(), driver.call(2), driver.call()) == pytest.approx([0.5, 1.5, 2.0])
+        driver = Driver()
+        spent = (driver.spend(0.5), driver.spend(1.0), driver.spend(0.5))
+        assert await ends(*spent) == pytest.approx([0.5, 1.5, 2.0])
         assert driver.busy == pytest.approx(2.0)
 
     run_in_virtual_time(calls())
@@ -114,6 +115,8 @@ COSTS = Costs(
     update=0.5,
     transfer=0.25,
     request=0.0,
+    turn=0.0,
+    relayed=0.0,
     environment=3.0,
     checkpoint=10.0,
 )
@@ -167,12 +170,17 @@ class TestLoop:
         found = simulate(replace(PLAN, checkpoint_every=2), COSTS, EPISODES, updates=4, warm_up=2)
         assert found.stages["checkpoint"] == pytest.approx(10.0 / 2)
 
-    def test_a_slow_driver_is_the_limit(self) -> None:
-        slow = replace(COSTS, request=5.0)
+    def test_a_driver_that_is_slow_with_requests_is_the_limit(self) -> None:
+        found = simulate(PLAN, replace(COSTS, request=5.0), EPISODES, updates=2, warm_up=1)
+        assert found.busy["driver"] > 80
+
+    def test_rollout_drivers_share_turns_and_leave_a_little_of_each(self) -> None:
+        slow = replace(COSTS, turn=50.0, relayed=1.0)
         found = simulate(PLAN, slow, EPISODES, updates=2, warm_up=1)
         assert found.busy["driver"] > 80
         two = simulate(replace(PLAN, drivers=2), slow, EPISODES, updates=2, warm_up=1)
         assert two.seconds < 0.7 * found.seconds
+        assert two.seconds * two.busy["driver"] / 100 == pytest.approx(4 * 1.0)  # two turns of two tasks
 
     def test_samples_that_are_too_old_are_not_trained_on(self) -> None:
         """Four updates could be made of a batch; two versions later the rest of it is stale."""

@@ -81,7 +81,8 @@ class _Run:
     def __post_init__(self) -> None:
         self.engines = [PlannedEngine(self.costs.engine) for _ in range(self.plan.engines)]
         self.teachers = [PlannedEngine(self.costs.teacher) for _ in range(max(1, self.plan.teachers))]
-        self.drivers = [Driver(self.costs.request) for _ in range(self.plan.drivers)]
+        self.driver = Driver()
+        self.players = [Driver() for _ in range(self.plan.drivers)]
         self.order: Iterator[PlannedEpisode] = cycle(self.episodes)
         self.ahead: asyncio.Task[list[_Sample]] | None = None
 
@@ -132,50 +133,56 @@ class _Run:
     async def batch(self) -> list[_Sample]:
         """All tasks at once; responses beside them; the batch is complete when all of it is."""
         plan, eager = self.plan, self._eager()
-        waiting: list[tuple[Driver, PlannedTurn]] = []
+        waiting: list[PlannedTurn] = []
         responses: list[asyncio.Task[_Sample]] = []
         contexts = 0
 
         async def play(number: int, episode: PlannedEpisode) -> None:
             nonlocal contexts
-            driver = self.drivers[number % len(self.drivers)]
             for turn in episode:
                 contexts += 1
+                await self.drive(number)
                 if plan.inline:
-                    version = await self.generate(driver, turn.prompt, turn.full, fast=False)
-                    responses.append(asyncio.ensure_future(self.score(driver, turn, version)))
+                    version = await self.generate(turn.prompt, turn.full, fast=False)
+                    responses.append(asyncio.ensure_future(self.score(turn, version)))
                 else:
                     # Spread evenly: which contexts are drawn has no effect on what the draw costs.
                     if plan.budget is None or (contexts * eager) // 1 > ((contexts - 1) * eager) // 1:
-                        responses.append(asyncio.ensure_future(self.respond(driver, turn)))
+                        responses.append(asyncio.ensure_future(self.respond(turn)))
                     else:
-                        waiting.append((driver, turn))
+                        waiting.append(turn)
                     for tokens in turn.fast:
-                        await self.generate(driver, turn.prompt, tokens, fast=True)
+                        await self.generate(turn.prompt, tokens, fast=True)
                 if self.costs.environment_calls:
-                    await driver.call(_ALONE)
+                    await self.driver.spend(_ALONE * self.costs.request)
                 await asyncio.sleep(self.costs.environment)
 
         drawn = islice(self.order, plan.tasks)
         await asyncio.gather(*(play(number, episode) for number, episode in enumerate(drawn)))
         self.expected = 0.5 * (self.expected + contexts) if self.expected else float(contexts)
         left = 0 if plan.budget is None or plan.inline else max(0, plan.budget - len(responses))
-        responses += [asyncio.ensure_future(self.respond(*one)) for one in waiting[:left]]
+        responses += [asyncio.ensure_future(self.respond(turn)) for turn in waiting[:left]]
         return list(await asyncio.gather(*responses))
 
-    async def respond(self, driver: Driver, turn: PlannedTurn) -> _Sample:
-        return await self.score(driver, turn, await self.generate(driver, turn.prompt, turn.full, fast=False))
+    async def drive(self, number: int) -> None:
+        """What a turn of an episode takes beside its requests."""
+        if self.players:
+            await self.players[number % len(self.players)].spend(self.costs.turn)
+        await self.driver.spend(self.costs.relayed if self.players else self.costs.turn)
 
-    async def score(self, driver: Driver, turn: PlannedTurn, version: int) -> _Sample:
+    async def respond(self, turn: PlannedTurn) -> _Sample:
+        return await self.score(turn, await self.generate(turn.prompt, turn.full, fast=False))
+
+    async def score(self, turn: PlannedTurn, version: int) -> _Sample:
         self.generated += 1
         if self.plan.scored:
-            await driver.call()
+            await self.driver.spend(self.costs.request)
             teacher = min(self.teachers, key=lambda one: one.under_way)
             await teacher.ask(turn.prompt + turn.full, 1)
         return _Sample(turn.prompt + turn.full, version)
 
-    async def generate(self, driver: Driver, prompt: int, tokens: int, *, fast: bool) -> int:
-        await driver.call()
+    async def generate(self, prompt: int, tokens: int, *, fast: bool) -> int:
+        await self.driver.spend(self.costs.request)
         engine = min(self.engines, key=lambda one: one.under_way)
         return await engine.ask(prompt, tokens, fast=fast)
 
@@ -194,7 +201,7 @@ class _Run:
             "engines": sum(engine.busy for engine in self.engines) / len(self.engines),
             "teachers": sum(teacher.busy for teacher in self.teachers) / len(self.teachers),
             "learner": self.learning,
-            "driver": sum(driver.busy for driver in self.drivers) / len(self.drivers),
+            "driver": self.driver.busy,
         }
         held = sum(engine.held for engine in self.engines) / len(self.engines)
         return _Counts(asyncio.get_running_loop().time(), dict(self.stages), busy, held, self.generated)
