@@ -15,6 +15,7 @@ from actfirst.lab.speed.budget import A100
 _MORE = 0.125
 """A part grows by this share of itself, and by one at least."""
 _TASKS = 384  # in all, of the updates that are counted
+_UPDATES = 4  # at least: fewer may happen to lie within the time of one batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def advise(
     if gpus is not None:
         plan = shared_out(config, plan, gpus)
         plan = plan.grown(gpus / there) if grow else plan
-    updates = updates or max(3, min(24, _TASKS // plan.tasks))
+    updates = updates or max(_UPDATES, min(24, _TASKS // plan.tasks))
 
     def seconds(other: Plan, others: Costs = costs) -> float:
         return simulate(other, others, episodes, updates).seconds
