@@ -115,7 +115,7 @@ COSTS = Costs(
     update=0.5,
     transfer=0.25,
     request=0.0,
-    turn=0.0,
+    prepare=0.0,
     relayed=0.0,
     environment=3.0,
     checkpoint=10.0,
@@ -174,13 +174,13 @@ class TestLoop:
         found = simulate(PLAN, replace(COSTS, request=5.0), EPISODES, updates=2, warm_up=1)
         assert found.busy["driver"] > 80
 
-    def test_rollout_drivers_share_turns_and_leave_a_little_of_each(self) -> None:
-        slow = replace(COSTS, turn=50.0, relayed=1.0)
+    def test_rollout_drivers_share_prompts_and_leave_a_little_of_each(self) -> None:
+        slow = replace(COSTS, prepare=50.0, relayed=1.0)
         found = simulate(PLAN, slow, EPISODES, updates=2, warm_up=1)
         assert found.busy["driver"] > 80
         two = simulate(replace(PLAN, drivers=2), slow, EPISODES, updates=2, warm_up=1)
         assert two.seconds < 0.7 * found.seconds
-        assert two.seconds * two.busy["driver"] / 100 == pytest.approx(4 * 1.0)  # two turns of two tasks
+        assert two.seconds * two.busy["driver"] / 100 == pytest.approx(4 * 3 * 1.0)  # a turn has three
 
     def test_samples_that_are_too_old_are_not_trained_on(self) -> None:
         """Four updates could be made of a batch; two versions later the rest of it is stale."""

@@ -54,7 +54,7 @@ def advise(
     def seconds(other: Plan, others: Costs = costs) -> float:
         return simulate(other, others, episodes, updates).seconds
 
-    quicker = replace(costs, request=costs.request / 2, turn=costs.turn / 2, relayed=costs.relayed / 2)
+    quicker = replace(costs, request=costs.request / 2, prepare=costs.prepare / 2, relayed=costs.relayed / 2)
     through = replace(costs, engine=replace(costs.engine, drains=False))
     more: dict[str, Callable[[], float]] = {
         "engines": lambda: seconds(replace(plan, engines=_more(plan.engines))),
@@ -132,7 +132,7 @@ def assumed(costs: Costs) -> str:
     return (
         f"engine: {costs.engine.latency.describe()}; installing weights {costs.engine.install:.2f} s. Learner: "
         f"{1e6 * costs.token:.2f} us a token and rank. Transfer beside engines {costs.transfer:.2f} s. Driver: "
-        f"{1e3 * costs.request:.2f} ms a request, {1e3 * costs.turn:.2f} ms a turn. "
+        f"{1e3 * costs.request:.2f} ms a request, {1e3 * costs.prepare:.2f} ms for its prompt. "
         f"Environment: {1e3 * costs.environment:.1f} ms a step. "
         f"({A100.name} where nothing was measured.)"
     )

@@ -24,10 +24,10 @@ from actfirst.runs.run import Run
 
 REQUEST_SECONDS = 0.0004
 """Of the driver for each request, with few under way for each engine; `actfirst bench driver` measures it."""
-TURN_SECONDS = 0.0007
-"""Of the driver for each turn beside requests, and what is left of that if rollout drivers play; `actfirst bench turns`
-measures both."""
-RELAYED_SECONDS = 0.0002
+PREPARE_SECONDS = 0.00067
+"""Of whoever plays for what belongs to a request: its prompt, its tokens, the step of the environment, records."""
+RELAYED_SECONDS = 0.00016
+"""Of the driver for each request of a rollout driver that it passes on; `actfirst bench turns` measures both."""
 _LINK = 20e9  # bytes a second at which weights reach engines: assumed
 _RELOAD = 0.1  # seconds of vLLM's reload beside the copy: assumed
 _HOST = 0.65e9  # bytes a second of the way through host memory: from 10 to 15 s at 4B
@@ -38,9 +38,9 @@ _ANCHOR = NAMED["Qwen3-1.7B"]
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Seconds. `token`: of a rank for each token of its sequences; `update`: more for each update. `transfer`: while
-    engines go on. `request`: of the driver for each request to an engine; `turn`: for each turn beside that;
-    `relayed`: instead of `turn` where rollout drivers play. `environment`: of a step; `environment_calls`: such a step
-    is a remote call. `checkpoint`: how long the loop waits for one."""
+    engines go on. `request`: of the driver for each request to an engine; `prepare`: of whoever plays, for what belongs
+    to it; `relayed`: of the driver beside that, where rollout drivers play. `environment`: of a step;
+    `environment_calls`: such a step is a remote call. `checkpoint`: how long the loop waits for one."""
 
     engine: EngineKind
     teacher: EngineKind
@@ -48,7 +48,7 @@ class Costs:
     update: float
     transfer: float
     request: float = REQUEST_SECONDS
-    turn: float = TURN_SECONDS
+    prepare: float = PREPARE_SECONDS
     relayed: float = RELAYED_SECONDS
     environment: float = 0.0
     environment_calls: bool = False

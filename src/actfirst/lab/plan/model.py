@@ -133,7 +133,7 @@ class _Run:
     async def batch(self) -> list[_Sample]:
         """All tasks at once; responses beside them; the batch is complete when all of it is."""
         plan, eager = self.plan, self._eager()
-        waiting: list[PlannedTurn] = []
+        waiting: list[tuple[int, PlannedTurn]] = []
         responses: list[asyncio.Task[_Sample]] = []
         contexts = 0
 
@@ -141,18 +141,17 @@ class _Run:
             nonlocal contexts
             for turn in episode:
                 contexts += 1
-                await self.drive(number)
                 if plan.inline:
-                    version = await self.generate(turn.prompt, turn.full, fast=False)
-                    responses.append(asyncio.ensure_future(self.score(turn, version)))
+                    version = await self.generate(number, turn.prompt, turn.full, fast=False)
+                    responses.append(asyncio.ensure_future(self.score(number, turn, version)))
                 else:
                     # Spread evenly: which contexts are drawn has no effect on what the draw costs.
                     if plan.budget is None or (contexts * eager) // 1 > ((contexts - 1) * eager) // 1:
-                        responses.append(asyncio.ensure_future(self.respond(turn)))
+                        responses.append(asyncio.ensure_future(self.respond(number, turn)))
                     else:
-                        waiting.append(turn)
+                        waiting.append((number, turn))
                     for tokens in turn.fast:
-                        await self.generate(turn.prompt, tokens, fast=True)
+                        await self.generate(number, turn.prompt, tokens, fast=True)
                 if self.costs.environment_calls:
                     await self.driver.spend(_ALONE * self.costs.request)
                 await asyncio.sleep(self.costs.environment)
@@ -161,28 +160,31 @@ class _Run:
         await asyncio.gather(*(play(number, episode) for number, episode in enumerate(drawn)))
         self.expected = 0.5 * (self.expected + contexts) if self.expected else float(contexts)
         left = 0 if plan.budget is None or plan.inline else max(0, plan.budget - len(responses))
-        responses += [asyncio.ensure_future(self.respond(turn)) for turn in waiting[:left]]
+        responses += [asyncio.ensure_future(self.respond(*one)) for one in waiting[:left]]
         return list(await asyncio.gather(*responses))
 
     async def drive(self, number: int) -> None:
-        """What a turn of an episode takes beside its requests."""
+        """What a request of an episode takes before it is made."""
+        costs = self.costs
         if self.players:
-            await self.players[number % len(self.players)].spend(self.costs.turn)
-        await self.driver.spend(self.costs.relayed if self.players else self.costs.turn)
+            await self.players[number % len(self.players)].spend(costs.prepare)
+        await self.driver.spend((costs.relayed if self.players else costs.prepare) + costs.request)
 
-    async def respond(self, turn: PlannedTurn) -> _Sample:
-        return await self.score(turn, await self.generate(turn.prompt, turn.full, fast=False))
+    async def respond(self, number: int, turn: PlannedTurn) -> _Sample:
+        version = await self.generate(number, turn.prompt, turn.full, fast=False)
+        return await self.score(number, turn, version)
 
-    async def score(self, turn: PlannedTurn, version: int) -> _Sample:
+    async def score(self, number: int, turn: PlannedTurn, version: int) -> _Sample:
         self.generated += 1
         if self.plan.scored:
-            await self.driver.spend(self.costs.request)
+            await self.drive(number)
             teacher = min(self.teachers, key=lambda one: one.under_way)
             await teacher.ask(turn.prompt + turn.full, 1)
         return _Sample(turn.prompt + turn.full, version)
 
-    async def generate(self, prompt: int, tokens: int, *, fast: bool) -> int:
-        await self.driver.spend(self.costs.request)
+    async def generate(self, number: int, prompt: int, tokens: int, *, fast: bool) -> int:
+        """`number` is that of the episode: which rollout driver plays it."""
+        await self.drive(number)
         engine = min(self.engines, key=lambda one: one.under_way)
         return await engine.ask(prompt, tokens, fast=fast)
 
