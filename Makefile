@@ -73,6 +73,10 @@ gpu-smoke: $(INSTALLED) ## every part once on this machine, beside what is predi
 	$(BIN)/actfirst bench sync --sizes 2 --repeats 2; \
 	$(BIN)/actfirst bench sync --sizes 2 --repeats 2 --engine vllm; \
 	$(BIN)/actfirst bench sync --sizes 2 --repeats 2 --under-way 0 --runtime ray $(SMOKE_GPU); \
+	$(BIN)/actfirst bench sync --sizes 1 --repeats 2 --under-way 0 --engine vllm --runtime ray $(SMOKE_GPU); \
+	$(BIN)/actfirst bench driver --repeats 2; \
+	$(BIN)/actfirst bench turns --repeats 2; \
+	$(BIN)/actfirst plan $(SMOKE_RECIPE); \
 	$(BIN)/actfirst train pocket run.updates=3 evaluation.tasks_per_split=2 --run build/gpu-smoke; \
 	} 2>&1 | tee build/gpu-smoke.txt
 

@@ -15,7 +15,9 @@ import pytest
 pytest.importorskip("ray")
 
 import ray
+import torch
 from ray.cluster_utils import Cluster
+from safetensors.torch import load_file
 
 from actfirst.config.load import resolve
 from actfirst.methods import table
@@ -295,3 +297,49 @@ def test_weights_by_broadcast_also_when_a_receiver_is_lost(
     assert run.learner is not None
     assert run.learner.broadcasts >= 2  # before the loss
     assert run.learner.broadcasts + run.learner.fallbacks >= 4  # with no engine up there is nobody to send to
+
+
+def test_rollout_drivers_play_the_batches_of_one_process_also_when_one_is_lost(
+    two_nodes: Cluster, models: Path, tmp_path: Path
+) -> None:
+    async def disturb(run: OpenedRun) -> None:
+        await reached(run, 1)
+        assert run.drivers is not None
+        ray.kill(run.drivers.actors[0])
+
+    settings = ("run.updates=3", "rollout.overlap=false")
+    several = ("runtime.rollout_engines=2", "runtime.rollout_drivers=2")
+    run = train(models, tmp_path / "ray", *settings, *several, disturb=disturb)
+    train_locally(tiny_config(models, *SETTINGS, *settings, "runtime.kind=local"), tmp_path / "local")
+    on_ray, here = assert_whole(tmp_path / "ray", 3), assert_whole(tmp_path / "local", 3)
+    assert run.drivers is not None
+    assert run.drivers.replaced == 1
+    assert [line["sample_ids"] for line in on_ray] == [line["sample_ids"] for line in here]
+    for ours, theirs in zip(on_ray, here, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert ours["ledger"] == theirs["ledger"]
+
+
+@pytest.mark.parametrize("learners", [2, 4])
+def test_a_learner_in_two_copies_makes_the_updates_of_one_process(
+    two_nodes: Cluster, models: Path, tmp_path: Path, learners: int
+) -> None:
+    """Two copies of one rank each, and of two ranks each that share one."""
+    settings = ("run.updates=3", "rollout.overlap=false")
+    several = (f"runtime.learners={learners}", "runtime.learner_copies=2")
+    train(models, tmp_path / "ray", *settings, *several)
+    train_locally(tiny_config(models, *SETTINGS, *settings, "runtime.kind=local"), tmp_path / "local")
+    on_ray, here = assert_whole(tmp_path / "ray", 3), assert_whole(tmp_path / "local", 3)
+    assert [line["sample_ids"] for line in on_ray] == [line["sample_ids"] for line in here]
+    for ours, theirs in zip(on_ray, here, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert ours["grad_norm"] == pytest.approx(theirs["grad_norm"], rel=1e-3)
+    ours, theirs = (weights_of(tmp_path / name) for name in ("ray", "local"))
+    assert ours.keys() == theirs.keys()
+    for name, weight in ours.items():
+        assert torch.allclose(weight, theirs[name], rtol=1e-3, atol=1e-5), name
+
+
+def weights_of(run: Path) -> dict[str, torch.Tensor]:
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    return load_file(newest / "model" / "model.safetensors")

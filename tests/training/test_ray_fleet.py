@@ -203,6 +203,34 @@ async def test_an_engine_that_cannot_start_fails_the_fleet(fake_ray: FakeRay) ->
     await fleet.close()
 
 
+async def test_an_engine_that_never_starts_is_given_up_and_tried_again(fake_ray: FakeRay) -> None:
+    class Silent(FakeEngine):
+        async def on_start(self) -> None:
+            await asyncio.Event().wait()
+
+    fleet = Fleet("engine", 1, Silent, call_seconds=0.01)
+    with pytest.raises(EngineError, match=r"could not be started in 3 attempts: no answer in 0\.01 s"):
+        await fleet.open()
+    assert len(FakeEngine.made) == 3
+    await fleet.close()
+
+
+async def test_an_engine_that_never_swaps_is_replaced(fake_ray: FakeRay) -> None:
+    class Stuck(FakeEngine):
+        async def on_install(self, version: int, swap: int) -> EngineStats:
+            if self.number == 0:
+                await asyncio.Event().wait()
+            return await super().on_install(version, swap)
+
+    fleet = Fleet("engine", 1, Stuck, call_seconds=0.01)
+    await fleet.open()
+    await fleet.load_weights(WEIGHTS, 1)
+    while not fleet.replaced:  # noqa: ASYNC110 (nothing tells)
+        await asyncio.sleep(0.001)
+    assert await ask(fleet) == 1
+    await fleet.close()
+
+
 async def test_cancelling_a_request_takes_it_back_alone(fake_ray: FakeRay) -> None:
     fleet = Fleet("engine", 1, FakeEngine)
     await fleet.open()

@@ -46,9 +46,9 @@ STATS = UpdateStats(0.5, 0.1, 1.0, 0.0, 10, 5, 2, 0.1)
 
 
 class FakeRank(FakeActor):
-    def __init__(self, rank: int, ranks: int) -> None:
+    def __init__(self, rank: int, ranks: int, place: int) -> None:
         super().__init__()
-        self.rank = rank
+        self.rank, self.ranks, self.place = rank, ranks, place
         self.version = 0
         self.failure: Exception | None = None
         self.hangs = False
@@ -78,26 +78,32 @@ class FakeRank(FakeActor):
     async def on_broadcast(self, dtype: str, averaged: bool) -> None: ...
 
 
-def make_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]]:
+async def opened_learner(ranks: int, *settings: str) -> tuple[RayLearner, list[FakeRank]]:
+    learner, made = learner_in(list(range(ranks)), f"runtime.learners={ranks}", *settings)
+    await learner.open(None)
+    return learner, made
+
+
+def learner_in(places: list[int], *settings: str) -> tuple[RayLearner, list[FakeRank]]:
+    """A learner that finds these places, and the ranks that it will have started."""
     made: list[FakeRank] = []
 
-    def start(rank: int, of: int) -> FakeRank:
-        made.append(FakeRank(rank, of))
+    def start(rank: int, of: int, place: int) -> FakeRank:
+        made.append(FakeRank(rank, of, place))
         return made[-1]
 
-    config = resolve("pocket", ["runtime.kind=ray", f"runtime.learners={ranks}", *settings])
-    return RayLearner(Path("student"), config, Path("checkpoints"), start), made
+    config = resolve("pocket", ["runtime.kind=ray", *settings])
+    return RayLearner(Path("student"), config, Path("checkpoints"), start, lambda: places), made
 
 
 async def test_an_update_is_made_by_all_ranks_and_counted_once(fake_ray: FakeRay) -> None:
-    learner, ranks = make_learner(2)
-    await learner.open(None)
+    learner, ranks = await opened_learner(2)
     assert await learner.update([]) == STATS
     assert (learner.version, [rank.version for rank in ranks]) == (1, [1, 1])
 
 
 async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
-    learner, ranks = make_learner(2)
+    learner, ranks = await opened_learner(2)
     ranks[1].hangs = True
     updating = asyncio.ensure_future(learner.update([]))
     await asyncio.sleep(0)
@@ -106,6 +112,58 @@ async def test_a_lost_rank_ends_all_of_them_at_once(fake_ray: FakeRay) -> None:
         await updating
     assert all(rank.dead.is_set() for rank in ranks)
     assert learner.version == 0
+
+
+async def test_ranks_that_do_not_answer_in_time_are_lost(fake_ray: FakeRay) -> None:
+    learner, ranks = await opened_learner(2, "runtime.call_seconds=0.01")
+    ranks[0].hangs = ranks[1].hangs = True
+    with pytest.raises(LearnerLost, match=r"after update 0: no answer in 0\.01 s"):
+        await learner.update([])
+    assert all(rank.dead.is_set() for rank in ranks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "there", "used"),
+    [
+        (("runtime.learners=4", "runtime.least_learners=2"), [0, 1, 3], [0, 1, 3]),
+        (("runtime.learners=4", "runtime.least_learners=2", "runtime.learner_copies=2"), [0, 1, 3], [0, 1]),
+        (("runtime.learners=4", "runtime.least_learners=4"), [0, 1, 2, 3], [0, 1, 2, 3]),
+    ],
+)
+async def test_a_learner_goes_on_in_the_places_that_are_left(
+    fake_ray: FakeRay,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: tuple[str, ...],
+    there: list[int],
+    used: list[int],
+) -> None:
+    monkeypatch.setattr(learner_module, "_LOOK_SECONDS", 0.0)
+    learner, ranks = learner_in(there, *settings)
+    await learner.open(None)
+    assert [(rank.rank, rank.ranks, rank.place) for rank in ranks] == [
+        (number, len(used), place) for number, place in enumerate(used)
+    ]
+
+
+@pytest.mark.parametrize("least", [0, 3])
+async def test_with_too_few_places_a_learner_waits_until_there_are_more(
+    fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(learner_module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(learner_module, "LOOKS", 3)
+    places = [0, 1]
+    learner, ranks = learner_in(places, "runtime.learners=4", f"runtime.least_learners={least}")
+    opening = asyncio.ensure_future(learner.open(None))
+    await settled()
+    assert not opening.done()
+    places += [2, 3]
+    await opening
+    assert len(ranks) == 4
+
+
+def test_the_least_number_of_learners_is_not_more_than_all() -> None:
+    with pytest.raises(ConfigError, match="is more than learners = 2"):
+        resolve("pocket", ["runtime.kind=ray", "runtime.learners=2", "runtime.least_learners=3"])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +182,7 @@ async def test_a_rank_that_fails_alone_ends_the_others_and_one_that_breaks_count
     saying: str,
 ) -> None:
     monkeypatch.setattr(learner_module, "_PATIENCE", 0.01)
-    learner, ranks = make_learner(2)
+    learner, ranks = await opened_learner(2)
     ranks[0].failure, ranks[1].hangs = failure, True
     with pytest.raises(told, match=saying):
         await learner.update([])
@@ -132,7 +190,7 @@ async def test_a_rank_that_fails_alone_ends_the_others_and_one_that_breaks_count
 
 
 async def test_a_rank_that_hears_of_the_loss_of_another_first_is_not_the_reason(fake_ray: FakeRay) -> None:
-    learner, ranks = make_learner(2)
+    learner, ranks = await opened_learner(2)
     ranks[0].failure, ranks[1].hangs = EngineError("connection closed by peer"), True
     updating = asyncio.ensure_future(learner.update([]))
     await settled()
@@ -144,7 +202,7 @@ async def test_a_rank_that_hears_of_the_loss_of_another_first_is_not_the_reason(
 
 
 async def test_what_all_ranks_refuse_is_no_loss(fake_ray: FakeRay) -> None:
-    learner, ranks = make_learner(2)
+    learner, ranks = await opened_learner(2)
     for rank in ranks:
         rank.failure = EngineError("no such file")
     with pytest.raises(EngineError, match="no such file"):
@@ -153,7 +211,7 @@ async def test_what_all_ranks_refuse_is_no_loss(fake_ray: FakeRay) -> None:
 
 
 async def test_an_update_that_is_refused_is_no_loss(fake_ray: FakeRay) -> None:
-    learner, ranks = make_learner(1)
+    learner, ranks = await opened_learner(1)
     ranks[0].failure = UpdateError("the gradient is not finite")
     with pytest.raises(UpdateError, match="not finite"):
         await learner.update([])
@@ -197,7 +255,7 @@ async def test_swaps_and_requests_take_effect_in_the_order_in_which_they_were_an
 
 async def test_weights_are_stamped_with_the_version_that_they_have(fake_ray: FakeRay) -> None:
     """An engine that comes late may get newer weights than those that were announced; it must know."""
-    learner, ranks = make_learner(2)
+    learner, ranks = await opened_learner(2)
     weights = learner.weights()
     for rank in ranks:
         rank.version = 7
@@ -221,7 +279,7 @@ class Receiver(FakeEngine):
 async def test_broadcasts_and_what_went_through_the_store_instead_are_counted(
     fake_ray: FakeRay, caplog: pytest.LogCaptureFixture
 ) -> None:
-    learner, _ = make_learner(1, "runtime.weight_sync=collective")
+    learner, _ = await opened_learner(1, "runtime.weight_sync=collective")
     engine = Receiver()
     assert await learner.weights().deliver([engine], 0) == [0]
     assert (learner.broadcasts, learner.fallbacks) == (1, 0)
@@ -278,6 +336,19 @@ async def test_an_interrupted_episode_gives_its_environment_back_as_unusable(fak
         pass
     await settled()
     assert worker.released == [True, False]
+
+
+async def test_a_worker_that_does_not_answer_is_replaced(fake_ray: FakeRay) -> None:
+    class Silent(FakeWorker):
+        async def on_step(self, number: int, action: str) -> Observation:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    pool = RayPool(1, Silent, call_seconds=0.01)
+    async with pool.lease() as environment:
+        with pytest.raises(EnvironmentFailure, match=r"no answer in 0\.01 s"):
+            await environment.step("look")
+    assert pool.replaced == 1
 
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
@@ -425,7 +496,7 @@ async def test_weights_go_into_the_workers_of_an_engine_that_has_some_and_not_in
 async def test_every_worker_of_an_engine_is_a_member_of_the_group(fake_ray: FakeRay) -> None:
     """Two engines of two GPUs each: with the sender five members."""
     settings = ("runtime.weight_sync=collective", "engine.kind=vllm", "engine.preempt=false")
-    learner, _ = make_learner(1, *settings, "engine.vllm.tensor_parallel=2", "runtime.engine_gpus=2")
+    learner, _ = await opened_learner(1, *settings, "engine.vllm.tensor_parallel=2", "runtime.engine_gpus=2")
     actors = [InProcess(EngineActor(EngineSection(), Path("model"))) for _ in range(2)]
     engines = [Workers(), Workers()]
     for actor, engine in zip(actors, engines, strict=True):
@@ -442,7 +513,7 @@ async def test_adapters_alone_are_taken_by_an_engines_actor_however_many_workers
     monkeypatch.setattr(engine_actor, "WeightGroup", lambda *given: joined.append(given))
     settings = ("runtime.weight_sync=collective", "engine.kind=vllm", "engine.preempt=false")
     two = ("engine.vllm.tensor_parallel=2", "runtime.engine_gpus=2", "learner.adapter_rank=8")
-    learner, _ = make_learner(1, *settings, *two)
+    learner, _ = await opened_learner(1, *settings, *two)
     actors = [InProcess(EngineActor(EngineSection(), Path("model"))) for _ in range(2)]
     for actor in actors:
         actor.inner._engine = object()
@@ -454,7 +525,7 @@ async def test_a_sender_that_never_answers_is_lost_with_its_learner(
     fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner_module, "TRANSFER_SECONDS", 0.1)
-    learner, ranks = make_learner(1, "runtime.weight_sync=collective")
+    learner, ranks = await opened_learner(1, "runtime.weight_sync=collective")
 
     async def never(self: FakeRank, dtype: str, averaged: bool) -> None:
         await asyncio.Event().wait()
@@ -469,7 +540,7 @@ async def test_an_engine_to_which_no_weights_come_in_time_is_lost(
     fake_ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(publish_module, "TRANSFER_SECONDS", 0.1)
-    learner, _ = make_learner(1, "runtime.weight_sync=store")
+    learner, _ = await opened_learner(1, "runtime.weight_sync=store")
     slow, fine = FakeEngine(), FakeEngine()
     slow.travelled.clear()
     assert await learner.weights().deliver([slow, fine], 0) == [None, 0]

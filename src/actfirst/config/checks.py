@@ -75,6 +75,9 @@ def combination_mistakes(config: Config, origins: Mapping[str, str]) -> list[Mis
     if config.references.source not in ways:
         remedy = f"must be one of {names(dict.fromkeys(ways))}"
         refuse("references.source", config.references.source, remedy)
+    if config.references.source == ROLLOUTS and config.runtime.rollout_drivers:
+        remedy = "rollouts are references of the run's own process alone; set runtime.rollout_drivers = 0"
+        refuse("references.source", ROLLOUTS, remedy)
     if config.rollout.overlap and config.learner.max_version_lag == 0:
         refuse(
             "learner.max_version_lag",

@@ -48,7 +48,17 @@ class RuntimeSection(Section):
         description="copies of the learner's weights and optimiser, each divided over learners / learner_copies "
         "ranks (HSDP): more memory, and gathering stays within a copy",
     )
+    least_learners: NonNegative = Field(
+        0,
+        description="after a loss a run goes on with as few learner ranks, if there is no place for more within two "
+        "minutes; 0: it waits for places for all",
+    )
     environment_workers: NonNegative = Field(0, description="actors that play environments; 0: the driver does")
+    rollout_drivers: NonNegative = Field(
+        0,
+        description="actors that play the rollouts of a batch between them (prompts, tokens, environments); 0: the "
+        "run's own process does. Each has a pool of its own",
+    )
     engine_gpus: Share = Field(0.0, description="GPUs of each rollout engine; 0 computes on CPUs")
     teacher_gpus: Share = Field(0.0, description="GPUs of each teacher replica")
     learner_gpus: Share = Field(0.0, description="GPUs of each learner rank")
@@ -61,13 +71,24 @@ class RuntimeSection(Section):
     request_seconds: Seconds = Field(
         1800.0, description="a request that takes longer, queueing included, counts as lost with its engine"
     )
+    call_seconds: Seconds = Field(
+        3600.0,
+        description="the start of a part, an update, a part of a checkpoint, a step of an environment worker: what "
+        "takes longer counts as lost, with its process",
+    )
     restarts: NonNegative = Field(3, description="lost learners in a row, without an update between, at most")
     object_store_mb: NonNegative = Field(0, description="of a cluster started here; 0 leaves it to Ray")
 
     @model_validator(mode="after")
     def _one_process_is_one_of_each(self) -> Self:
-        several = ("rollout_engines", "teacher_replicas", "learners", "environment_workers")
-        asked = [name for name in several if getattr(self, name) > (name != "environment_workers")]
+        least = {
+            "rollout_engines": 1,
+            "teacher_replicas": 1,
+            "learners": 1,
+            "environment_workers": 0,
+            "rollout_drivers": 0,
+        }
+        asked = [name for name, here in least.items() if getattr(self, name) > here]
         if self.kind == "local" and asked:
             raise ValueError(
                 f'{asked[0]} = {getattr(self, asked[0])} needs several processes; set kind = "ray" '
@@ -81,6 +102,24 @@ class RuntimeSection(Section):
             raise ValueError(
                 f"learners = {self.learners} cannot be divided into learner_copies = {self.learner_copies} copies "
                 "of equal size; learner_copies must divide learners"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _the_least_is_not_more(self) -> Self:
+        if self.least_learners > self.learners:
+            raise ValueError(
+                f"least_learners = {self.least_learners} is more than learners = {self.learners}; it is with how many "
+                "ranks a run may go on when some of them are lost"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_plays_environments(self) -> Self:
+        if self.rollout_drivers and self.environment_workers:
+            raise ValueError(
+                f"environment_workers = {self.environment_workers} serve the run's own process, and with "
+                f"rollout_drivers = {self.rollout_drivers} those play environments themselves; leave one of them out"
             )
         return self
 

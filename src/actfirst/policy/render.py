@@ -82,6 +82,9 @@ class ListForm(Section):
         return self.separator.join(self.item.replace("{}", item, 1) for item in items)
 
 
+_PLAIN = ListForm()
+
+
 @dataclass(frozen=True, slots=True)
 class TemplateSet:
     """The templates of one environment, its lists by placeholder, and its prompt forms for the rest.
@@ -162,7 +165,7 @@ def _other_values(templates: TemplateSet, context: TurnContext, retained: int) -
         "current_step": str(context.turn),
         "current_observation": context.observation.text,
         **{
-            name: value if isinstance(value, str) else templates.lists.get(name, ListForm()).shown(value)
+            name: value if isinstance(value, str) else templates.lists.get(name, _PLAIN).shown(value)
             for name, value in actions.items()
         },
     }

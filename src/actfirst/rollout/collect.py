@@ -19,9 +19,9 @@ from actfirst.methods.objective import NOT_SCORED, Scored
 from actfirst.methods.table import Method, ResponseTiming
 from actfirst.records import Episode, Task, Turn, TurnSample
 from actfirst.rollout.pacing import Pacer
-from actfirst.rollout.play import EpisodeKey, Player
-from actfirst.rollout.responses import AdmittedResponses, AllResponses, InlineResponses, Responses, Scorer
-from actfirst.rollout.together import together
+from actfirst.rollout.play import Player
+from actfirst.rollout.responses import Scorer
+from actfirst.rollout.share import Begin, OnEpisode, Playing, PlayingHere, Share
 from actfirst.seeds import derive_seed
 
 
@@ -65,7 +65,7 @@ class Collector:
     `now` is the clock of the seconds at which episodes end. `pacer`, if there is one, may turn a batch of deferred
     responses into think-then-act. `sample_order` is how the samples of a batch are ordered. `anchored`: samples carry
     the teacher's log-probs, for the learner's KL. `shuffled`: samples leave in a seeded order, so that each part of a
-    batch has turns of all tasks.
+    batch has turns of all tasks. `elsewhere`: other processes play; without it this one does.
     """
 
     method: Method
@@ -78,6 +78,7 @@ class Collector:
     sample_order: SampleOrder = "position"
     anchored: bool = False
     shuffled: bool = False
+    elsewhere: Begin | None = None
 
     async def collect(
         self,
@@ -85,7 +86,7 @@ class Collector:
         tasks: Sequence[Task],
         point: TrainingPoint,
         expected_contexts: float = 0.0,
-        on_episode: Callable[[Episode], None] | None = None,
+        on_episode: OnEpisode | None = None,
         buffered: int = 0,
     ) -> RolloutBatch:
         """Roll out `tasks`, each as often as it is there.
@@ -95,41 +96,46 @@ class Collector:
         """
         method = self._paced(len(tasks), expected_contexts)
         depth = method.depth.limit(self.player.turn_limit, point)
-        responses = self._responses(method, expected_contexts, buffered)
-
-        async def play(place: int, task: Task) -> Episode:
-            key = EpisodeKey(index, place, task, derive_seed(self.seed, "episode", index, place, task.id))
-            played = await self.player.play(key, method.acting, responses, depth=depth, point=point)
-            episode = replace(played, ended=self.now())
-            if on_episode is not None:
-                on_episode(episode)
-            return episode
-
+        budget = None if self.budget is None else max(0, self.budget - buffered)
+        share = Share(
+            batch=index,
+            tasks=tuple(enumerate(tasks)),
+            seed=self.seed,
+            method=method,
+            point=point,
+            depth=depth,
+            eager=None if budget is None else _eager(budget, expected_contexts),
+            order=self.sample_order,
+            scored=method.objective.needs_teacher or self.anchored,
+            begun=self.now(),
+        )
         engine = self.player.policy.engine
         started, scoring, before = time.monotonic(), self.teacher.busy_seconds(), engine.stats()
+        playing = self._begin(share, on_episode)
         try:
-            episodes = await together(play(place, task) for place, task in enumerate(tasks))
-            scored = await responses.finish()
+            interaction = await playing.interact()
+            outcome = await playing.finish(max(0, (budget or 0) - interaction.begun))
         except BaseException:
-            await responses.cancel()
+            await playing.cancel()
             raise
+        episodes, scored = outcome.episodes, outcome.scored
         samples, discarded = make_samples(method, scored, episodes, point, anchored=self.anchored)
         if self.shuffled:
             order = random.Random(derive_seed(self.seed, "samples", index))
             samples = tuple(order.sample(samples, len(samples)))
-        discarded.update(responses.discarded)
+        discarded.update(outcome.discarded)
         turns = [turn for episode in episodes for turn in episode.turns]
         fast = [request for turn in turns for request in turn.requests]
         fast += [request for episode in episodes for request in episode.unexecuted]
         stats = BatchStats(
             seconds=time.monotonic() - started,
             transitions=len(turns),
-            contexts=responses.contexts,
+            contexts=outcome.contexts,
             fast_requests=len(fast),
             fast_tokens=sum(request.token_count for request in fast),
             full_responses=len(samples) + discarded.total(),
-            full_tokens=responses.tokens,
-            failed_contexts=responses.failed,
+            full_tokens=outcome.tokens,
+            failed_contexts=outcome.failed,
             scoring_seconds=self.teacher.busy_seconds() - scoring,
         )
         if self.pacer is not None and method.responses is ResponseTiming.DEFERRED:
@@ -148,17 +154,15 @@ class Collector:
             return self.method
         return replace(self.method, acting=ThinkThenAct(), responses=ResponseTiming.INLINE)
 
-    def _responses(self, method: Method, expected_contexts: float, buffered: int) -> Responses:
-        asked = method.objective.needs_teacher or self.anchored
-        policy, teacher = self.player.policy, self.teacher if asked else None
-        if method.responses is ResponseTiming.INLINE:
-            return InlineResponses(policy, teacher, self.sample_order)
-        if self.budget is None:
-            return AllResponses(policy, teacher, self.sample_order)
-        budget = max(0, self.budget - buffered)
-        # A little below the expected share, so that a batch longer than usual does not overshoot.
-        eager = 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
-        return AdmittedResponses(policy, teacher, budget, eager, self.sample_order)
+    def _begin(self, share: Share, on_episode: OnEpisode | None) -> Playing:
+        if self.elsewhere is not None:
+            return self.elsewhere(share, on_episode)
+        return PlayingHere(self.player, self.teacher, share, on_episode)
+
+
+def _eager(budget: int, expected_contexts: float) -> float:
+    """A little below the expected share, so that a batch longer than usual does not overshoot."""
+    return 0.8 * budget / expected_contexts if expected_contexts > 0 else 0.0
 
 
 def with_responses(episodes: Sequence[Episode], scored: Sequence[Scored]) -> tuple[Episode, ...]:

@@ -3,8 +3,8 @@
 Three forms, all `ContextSink`s that an episode announces its contexts to:
 - `InlineResponses`: the response that acted is the sample (standard OPD);
 - `AllResponses`: one deferred response per visited context, the paper's form (Section 4.3);
-- `AdmittedResponses`: deferred responses for `budget` contexts of the batch, drawn uniformly over the turns
-  visited. Every context has a fixed uniform rank; those below an eager threshold start at once, so that they
+- `AdmittedResponses`: deferred responses for as many contexts as the batch has a budget for, drawn uniformly over
+  the turns visited. Every context has a fixed uniform rank; those below an eager threshold start at once, so that they
   overlap with acting, and when the batch's interaction is over the next smallest ranks fill the budget. What is
   admitted is always a prefix of the rank order, so the draw is uniform whatever the threshold was, and it
   depends on seeds only, never on completion order. Samples leave in the order of their ranks: each update then
@@ -70,6 +70,16 @@ class Responses(ContextSink):
     def contexts(self) -> int:
         return self._visits.total()
 
+    @property
+    def begun(self) -> int:
+        """Responses under way or done."""
+        return len(self._under_way())
+
+    @property
+    def waiting(self) -> list[float]:
+        """The ranks of contexts whose response has not begun and may still, the smallest first."""
+        return []
+
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
         """Counts; the deferred forms also start responses here."""
         self._visits[key.index] += 1
@@ -90,8 +100,9 @@ class Responses(ContextSink):
             self.discarded[ABANDONED] += generated
         self._visits.pop(key.index, None)
 
-    async def finish(self) -> list[Scored]:
-        """Called when all interaction is over; returns everything in order of episode and turn."""
+    async def finish(self, admitted: int = 0) -> list[Scored]:
+        """Called when all interaction is over; begins the first `admitted` that wait, and returns everything in order
+        of episode and turn."""
         await cancelled(self._dropped)
         done = await asyncio.gather(*self._under_way())
         self.failed = done.count(None)
@@ -156,17 +167,15 @@ class AdmittedResponses(Responses):
     """Responses for the contexts of smallest rank; `eager` is the rank below which they start at once."""
 
     def __init__(
-        self,
-        policy: Policy,
-        teacher: Scorer | None,
-        budget: int,
-        eager: float,
-        order: SampleOrder = "position",
+        self, policy: Policy, teacher: Scorer | None, eager: float, order: SampleOrder = "position"
     ) -> None:
         super().__init__(policy, teacher, order)
-        self._budget = budget
         self._eager = eager
         self._waiting: list[tuple[float, EpisodeKey, TurnContext]] = []
+
+    @property
+    def waiting(self) -> list[float]:
+        return sorted(rank for rank, _, _ in self._waiting)
 
     def visited(self, key: EpisodeKey, context: TurnContext) -> None:
         super().visited(key, context)
@@ -180,8 +189,8 @@ class AdmittedResponses(Responses):
         super().abandoned(key)
         self._waiting = [item for item in self._waiting if item[1] != key]
 
-    async def finish(self) -> list[Scored]:
+    async def finish(self, admitted: int = 0) -> list[Scored]:
         self._waiting.sort(key=lambda item: item[0])
-        for rank, key, context in self._waiting[: max(0, self._budget - len(self._under_way()))]:
+        for rank, key, context in self._waiting[:admitted]:
             self._start(key, self._respond(key, context, rank))
         return await super().finish()

@@ -24,6 +24,7 @@ def _placement(config: Config) -> str:
         (0 if elsewhere else settings.teacher_replicas, "teacher replica", settings.teacher_gpus),
         (settings.learners, "learner rank", settings.learner_gpus),
         (settings.environment_workers, "environment worker", 0.0),
+        (settings.rollout_drivers, "rollout driver", 0.0),
     ]
     parts = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name, _ in counts if count)
     gpus = sum(count * each for count, _, each in counts)

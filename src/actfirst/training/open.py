@@ -5,7 +5,7 @@
     OpenedRun      the learner as the newest whole checkpoint left it, and all of it put together for the loop
 
 Where parts live: in this process (`local.py`), or as actors of a Ray cluster (`ray/`). The driver is always this
-process: it renders prompts, keeps the buffer and writes the run folder.
+process: it keeps the buffer and writes the run folder, and it plays the rollouts unless rollout drivers do.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from actfirst.rollout.collect import Collector
 from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import Player
 from actfirst.rollout.scoring import EngineTeacher
+from actfirst.rollout.share import Begin
 from actfirst.rollout.stage import Stage, open_references, open_stage
 from actfirst.rollout.stream import RolloutStream
 from actfirst.rollout.task_order import TaskOrder
@@ -65,6 +66,7 @@ from actfirst.training.watch import Watcher
 
 if TYPE_CHECKING:
     from actfirst.training.local import LocalLearner
+    from actfirst.training.ray.drivers import Drivers
     from actfirst.training.ray.learner import RayLearner
 
 _OTHERWISE = {"next_action": NextAction(), "think": ThinkThenAct()}
@@ -184,6 +186,11 @@ async def open_training(
         engine, teacher, pool = await open_parts(found, opened)
         found = replace(found, stage=replace(found.stage, pool=pool))
         run = OpenedRun(found, run_folder, watcher, engine, teacher, begun, stop or Stop())
+        if config.runtime.rollout_drivers:
+            from actfirst.training.ray.drivers import start_drivers
+
+            run.drivers = start_drivers(config, found.student, engine, run.scorer)
+            opened.push_async_callback(run.drivers.close)
         opened.callback(lambda: run.folder.close())
         yield run
 
@@ -214,15 +221,15 @@ async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, En
     from actfirst.training.ray.fleet import Fleet, start_fleet
 
     config, wanted = found.config, Demands.of(found.config)
-    deadline = config.runtime.request_seconds
-    engine = start_fleet(wanted.engine, config.engine, found.student, deadline, _rank_of_adapters(config))
+    runtime, rank = config.runtime, _rank_of_adapters(config)
+    engine = start_fleet(wanted.engine, config.engine, found.student, runtime, rank)
     opened.push_async_callback(engine.close)
     if not needs_teacher(config):
         teacher: Engine = NoTeacher()
     elif found.teacher is None:
         teacher = open_teacher(config.teacher, config.models.teacher)
     else:
-        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, deadline)
+        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, runtime)
     opened.push_async_callback(teacher.close)
     elsewhere = config.runtime.environment_workers > 0
     pool = start_pool(wanted.environment, config) if elsewhere else found.stage.pool
@@ -247,6 +254,7 @@ class OpenedRun:
     teacher: Engine
     begun: float
     stop: Stop
+    drivers: Drivers | None = None
     learner: TrainingLearner | None = None
     lost_learners: int = 0
     carried: dict[str, float] | None = None
@@ -288,6 +296,11 @@ class OpenedRun:
             await learner.close()
             raise
 
+    @property
+    def scorer(self) -> EngineTeacher:
+        settings = self.found.config.run
+        return EngineTeacher(self.teacher, settings.keep_alternatives if settings.keep_responses else 0)
+
     def scores(self) -> Scores:
         """How every engine is asked for log-probs."""
         if self.found.config.runtime.kind == "ray":
@@ -319,7 +332,6 @@ class OpenedRun:
             self.watcher.utilised(line)
 
         objective = method_of(config.rollout.method, config.methods).objective
-        teacher = EngineTeacher(self.teacher, config.run.keep_alternatives if config.run.keep_responses else 0)
         buffer = SampleBuffer(
             config.learner.max_version_lag,
             Ledger.of(state.ledger),
@@ -337,7 +349,13 @@ class OpenedRun:
             teacher_engine=self.teacher,
             buffer=buffer,
             rollouts=RolloutStream(
-                open_collector(found, acting, teacher, lambda: clock.training),
+                open_collector(
+                    found,
+                    acting,
+                    self.scorer,
+                    lambda: clock.training,
+                    self.drivers.begin if self.drivers else None,
+                ),
                 found.order,
                 lambda index: TrainingPoint(index, learner.version, config.run.updates),
                 overlap=config.rollout.overlap,
@@ -408,8 +426,14 @@ def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
     return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
 
 
-def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Callable[[], float]) -> Collector:
-    """What plays a batch of tasks and asks the teacher, by the recipe's method."""
+def open_collector(
+    found: Found,
+    acting: Policy,
+    teacher: EngineTeacher,
+    now: Callable[[], float],
+    elsewhere: Begin | None = None,
+) -> Collector:
+    """What plays a batch of tasks and asks the teacher, by the recipe's method; `elsewhere` if others play."""
     config = found.config
     method = method_of(config.rollout.method, config.methods)
     otherwise = _OTHERWISE.get(config.references.otherwise)
@@ -431,4 +455,5 @@ def open_collector(found: Found, acting: Policy, teacher: EngineTeacher, now: Ca
         sample_order=config.rollout.sample_order,
         anchored=config.learner.kl_weight > 0,
         shuffled=config.learner.whole_batches,
+        elsewhere=elsewhere,
     )

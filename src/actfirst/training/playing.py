@@ -73,7 +73,7 @@ async def _open(
 
     wanted = Demands.of_players(config, engines_of(config))
     opened.enter_context(cluster(config.runtime, wanted))
-    fleet = start_fleet(wanted.engine, engine_settings(config), model, config.runtime.request_seconds)
+    fleet = start_fleet(wanted.engine, engine_settings(config), model, config.runtime)
     opened.push_async_callback(fleet.close)
     pool: EnvironmentPool = stage.pool
     if config.runtime.environment_workers:

@@ -1,4 +1,5 @@
-"""`actfirst bench checkpoint | budget | learner | driver`: where a run on GPUs loses time, as far as it shows here."""
+"""`actfirst bench checkpoint | budget | learner | driver | turns`: where a run on GPUs loses time, as far as it
+shows here."""
 
 from __future__ import annotations
 
@@ -142,12 +143,38 @@ def driver(
     """
     from actfirst.cli.console import read_counts
     from actfirst.config.load import resolve
-    from actfirst.lab.speed.driver import measure, rows, to_json
+    from actfirst.lab.speed.driver import Load, measure, rows, to_json
     from actfirst.lab.stored import header
 
     config = resolve("pocket", ["runtime.kind=ray", *(overrides or [])])
-    counts = read_counts(at_once, "--at-once")
+    load = Load((0.0, wait / 1e3), tuple(read_counts(at_once, "--at-once")), prompt, calls, repeats)
     with progress("rounds") as told:
-        found = measure(config, (0.0, wait / 1e3), counts, prompt, calls, repeats, told)
+        found = measure(config, load, told)
     print_records(rows(found))
     write_result(json_file, {**header("bench-driver"), "costs": to_json(found)})
+
+
+def turns(
+    overrides: Overrides = None,
+    drivers: Annotated[int, typer.Option(min=0, help="Rollout drivers, beside none at all.")] = 2,
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks that are played at once.")] = 64,
+    repeats: Repeats = 5,
+    json_file: ResultFile = None,
+) -> None:
+    """Measure what a turn costs the run's own process beside the requests to engines: prompts, tokens, environments,
+    bookkeeping. With rollout drivers, what they leave to it.
+
+    \b
+    actfirst bench turns
+    actfirst bench turns --drivers 0 environment.prompts=growing
+    """
+    from actfirst.config.load import resolve
+    from actfirst.lab.speed.turns import measure, rows, to_json
+    from actfirst.lab.stored import header
+
+    settings = (f"rollout.tasks_per_batch={tasks}", "rollout.generation.drafts=true", "pool.kind=inline")
+    config = resolve("pocket", [*settings, *(overrides or [])])
+    with progress("rounds") as told:
+        found = measure(config, sorted({0, drivers}), repeats, told)
+    print_records(rows(found))
+    write_result(json_file, {**header("bench-turns"), "costs": to_json(found)})

@@ -15,6 +15,7 @@ from actfirst.lab.speed.budget import A100
 _MORE = 0.125
 """A part grows by this share of itself, and by one at least."""
 _TASKS = 384  # in all, of the updates that are counted
+_UPDATES = 4  # at least: fewer may happen to lie within the time of one batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +49,17 @@ def advise(
     if gpus is not None:
         plan = shared_out(config, plan, gpus)
         plan = plan.grown(gpus / there) if grow else plan
-    updates = updates or max(3, min(24, _TASKS // plan.tasks))
+    updates = updates or max(_UPDATES, min(24, _TASKS // plan.tasks))
 
     def seconds(other: Plan, others: Costs = costs) -> float:
         return simulate(other, others, episodes, updates).seconds
 
-    quicker = replace(costs, request=costs.request / 2)
+    quicker = replace(costs, request=costs.request / 2, prepare=costs.prepare / 2, relayed=costs.relayed / 2)
     through = replace(costs, engine=replace(costs.engine, drains=False))
     more: dict[str, Callable[[], float]] = {
         "engines": lambda: seconds(replace(plan, engines=_more(plan.engines))),
         "learner ranks": lambda: seconds(replace(plan, ranks=_more(plan.ranks))),
-        "drivers": lambda: seconds(replace(plan, drivers=plan.drivers + 1)),
+        "rollout drivers": lambda: seconds(replace(plan, drivers=max(2, _more(plan.drivers)))),
         "half the driver's cost": lambda: seconds(plan, quicker),
     }
     if plan.scored and config.teacher.kind != "server":
@@ -118,7 +119,7 @@ def next_part(one: Advice) -> str:
     if one.outcome.idle_ranks:
         line += f" {one.outcome.idle_ranks} ranks have no sequence: a rank takes whole ones, raise learner.batch_size."
     if one.outcome.busy["driver"] > 80:
-        line += " The driver is the limit."
+        line += " The run's own process is the limit: see runtime.rollout_drivers."
     return line
 
 
@@ -131,7 +132,8 @@ def assumed(costs: Costs) -> str:
     return (
         f"engine: {costs.engine.latency.describe()}; installing weights {costs.engine.install:.2f} s. Learner: "
         f"{1e6 * costs.token:.2f} us a token and rank. Transfer beside engines {costs.transfer:.2f} s. Driver: "
-        f"{1e3 * costs.request:.2f} ms a request. Environment: {1e3 * costs.environment:.1f} ms a step. "
+        f"{1e3 * costs.request:.2f} ms a request, {1e3 * costs.prepare:.2f} ms for its prompt. "
+        f"Environment: {1e3 * costs.environment:.1f} ms a step. "
         f"({A100.name} where nothing was measured.)"
     )
 

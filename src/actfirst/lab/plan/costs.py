@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from statistics import fmean
 
 import numpy as np
@@ -25,16 +24,22 @@ from actfirst.runs.run import Run
 
 REQUEST_SECONDS = 0.0004
 """Of the driver for each request, with few under way for each engine; `actfirst bench driver` measures it."""
+PREPARE_SECONDS = 0.00067
+"""Of whoever plays for what belongs to a request: its prompt, its tokens, the step of the environment, records."""
+RELAYED_SECONDS = 0.00016
+"""Of the driver for each request of a rollout driver that it passes on; `actfirst bench turns` measures both."""
 _LINK = 20e9  # bytes a second at which weights reach engines: assumed
 _RELOAD = 0.1  # seconds of vLLM's reload beside the copy: assumed
 _HOST = 0.65e9  # bytes a second of the way through host memory: from 10 to 15 s at 4B
+_ROW = 0.02  # how exactly the counters of a batch say what its engine's time was spent on
 _ANCHOR = NAMED["Qwen3-1.7B"]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """Seconds. `token`: of a rank for each token of its sequences; `update`: more for each update. `transfer`: while
-    engines go on. `request`: of the driver for each request to an engine. `environment`: of a step;
+    engines go on. `request`: of the driver for each request to an engine; `prepare`: of whoever plays, for what belongs
+    to it; `relayed`: of the driver beside that, where rollout drivers play. `environment`: of a step;
     `environment_calls`: such a step is a remote call. `checkpoint`: how long the loop waits for one."""
 
     engine: EngineKind
@@ -43,6 +48,8 @@ class Costs:
     update: float
     transfer: float
     request: float = REQUEST_SECONDS
+    prepare: float = PREPARE_SECONDS
+    relayed: float = RELAYED_SECONDS
     environment: float = 0.0
     environment_calls: bool = False
     checkpoint: float = 0.0
@@ -112,28 +119,40 @@ def measured(config: Config, run: Run) -> Costs:
 
 
 def fitted(stats: Iterable[EngineStats | None]) -> LatencyModel:
-    """Seconds of a step, of a generated token and of a prompt token, by least squares over what batches took."""
+    """Seconds of a step, of a generated token and of a prompt token, as batches took them.
+
+    Batches are much alike: a few of them tell what all three cost together, and hardly what each does. What they do
+    not tell apart stays in the proportion of the stated figures.
+    """
     lines = [one for one in stats if one is not None]
     found = np.array([[o.steps, o.generated_tokens, o.prefilled_tokens] for o in lines], dtype=float)
     busy = np.array([one.busy_seconds for one in lines])
-    step, sequence, prefill = _least_squares(np.diff(found, axis=0), np.diff(busy))
+    step, sequence, prefill = _near_stated(np.diff(found, axis=0), np.diff(busy))
     given = lines[-1].prefilled_tokens + lines[-1].cached_tokens
     computed = lines[-1].prefilled_tokens / given if given else 1.0
     return replace(LatencyModel(), step=step, sequence=sequence, prefill=prefill * computed)
 
 
-def _least_squares(known: np.ndarray, wanted: np.ndarray) -> Sequence[float]:
-    """Without negative coefficients: of all choices of columns the best that has none."""
-    columns = [column for column in range(known.shape[1]) if known[:, column].any()]
-    best, least = [0.0] * known.shape[1], float("inf")
-    for size in range(1, len(columns) + 1):
-        for chosen in combinations(columns, size):
-            found, *_ = np.linalg.lstsq(known[:, chosen], wanted, rcond=None)
-            error = float(np.square(known[:, chosen] @ found - wanted).sum())
-            if (found >= 0).all() and error < least:
-                least = error
-                best = [float(dict(zip(chosen, found)).get(c, 0.0)) for c in range(known.shape[1])]
-    return best
+def _near_stated(known: np.ndarray, wanted: np.ndarray) -> Sequence[float]:
+    """Least squares by the share that each coefficient differs from the stated one, of which it may be a multiple; none
+    is negative. A row counts as exact to `_ROW`, a stated proportion to a factor of two."""
+    model = LatencyModel()
+    usual = np.array([model.step, model.sequence, model.prefill])
+    there = wanted > 0
+    known, wanted = known[there], wanted[there]
+    if not len(wanted):
+        return [0.0, 0.0, 0.0]
+    usual *= wanted.sum() / (known @ usual).sum()
+    free = known.any(axis=0)
+    while True:
+        start = np.where(free, usual, 0.0)
+        rows = known * start / (_ROW * wanted)[:, None]
+        off = (wanted - known @ start) / (_ROW * wanted)
+        size = len(usual)
+        more, *_ = np.linalg.lstsq(np.vstack([rows, np.eye(size)]), np.append(off, np.zeros(size)), rcond=None)
+        if (more >= -1).all():
+            return [float(one) for one in start * (1 + more)]
+        free &= more >= -1
 
 
 def _kind(settings: EngineSection | TeacherSection, latency: LatencyModel, install: float = 0.0) -> EngineKind:

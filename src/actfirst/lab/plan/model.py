@@ -81,7 +81,8 @@ class _Run:
     def __post_init__(self) -> None:
         self.engines = [PlannedEngine(self.costs.engine) for _ in range(self.plan.engines)]
         self.teachers = [PlannedEngine(self.costs.teacher) for _ in range(max(1, self.plan.teachers))]
-        self.drivers = [Driver(self.costs.request) for _ in range(self.plan.drivers)]
+        self.driver = Driver()
+        self.players = [Driver() for _ in range(self.plan.drivers)]
         self.order: Iterator[PlannedEpisode] = cycle(self.episodes)
         self.ahead: asyncio.Task[list[_Sample]] | None = None
 
@@ -132,28 +133,27 @@ class _Run:
     async def batch(self) -> list[_Sample]:
         """All tasks at once; responses beside them; the batch is complete when all of it is."""
         plan, eager = self.plan, self._eager()
-        waiting: list[tuple[Driver, PlannedTurn]] = []
+        waiting: list[tuple[int, PlannedTurn]] = []
         responses: list[asyncio.Task[_Sample]] = []
         contexts = 0
 
         async def play(number: int, episode: PlannedEpisode) -> None:
             nonlocal contexts
-            driver = self.drivers[number % len(self.drivers)]
             for turn in episode:
                 contexts += 1
                 if plan.inline:
-                    version = await self.generate(driver, turn.prompt, turn.full, fast=False)
-                    responses.append(asyncio.ensure_future(self.score(driver, turn, version)))
+                    version = await self.generate(number, turn.prompt, turn.full, fast=False)
+                    responses.append(asyncio.ensure_future(self.score(number, turn, version)))
                 else:
                     # Spread evenly: which contexts are drawn has no effect on what the draw costs.
                     if plan.budget is None or (contexts * eager) // 1 > ((contexts - 1) * eager) // 1:
-                        responses.append(asyncio.ensure_future(self.respond(driver, turn)))
+                        responses.append(asyncio.ensure_future(self.respond(number, turn)))
                     else:
-                        waiting.append((driver, turn))
+                        waiting.append((number, turn))
                     for tokens in turn.fast:
-                        await self.generate(driver, turn.prompt, tokens, fast=True)
+                        await self.generate(number, turn.prompt, tokens, fast=True)
                 if self.costs.environment_calls:
-                    await driver.call(_ALONE)
+                    await self.driver.spend(_ALONE * self.costs.request)
                 await asyncio.sleep(self.costs.environment)
 
         drawn = islice(self.order, plan.tasks)
@@ -163,19 +163,28 @@ class _Run:
         responses += [asyncio.ensure_future(self.respond(*one)) for one in waiting[:left]]
         return list(await asyncio.gather(*responses))
 
-    async def respond(self, driver: Driver, turn: PlannedTurn) -> _Sample:
-        return await self.score(driver, turn, await self.generate(driver, turn.prompt, turn.full, fast=False))
+    async def drive(self, number: int) -> None:
+        """What a request of an episode takes before it is made."""
+        costs = self.costs
+        if self.players:
+            await self.players[number % len(self.players)].spend(costs.prepare)
+        await self.driver.spend((costs.relayed if self.players else costs.prepare) + costs.request)
 
-    async def score(self, driver: Driver, turn: PlannedTurn, version: int) -> _Sample:
+    async def respond(self, number: int, turn: PlannedTurn) -> _Sample:
+        version = await self.generate(number, turn.prompt, turn.full, fast=False)
+        return await self.score(number, turn, version)
+
+    async def score(self, number: int, turn: PlannedTurn, version: int) -> _Sample:
         self.generated += 1
         if self.plan.scored:
-            await driver.call()
+            await self.drive(number)
             teacher = min(self.teachers, key=lambda one: one.under_way)
             await teacher.ask(turn.prompt + turn.full, 1)
         return _Sample(turn.prompt + turn.full, version)
 
-    async def generate(self, driver: Driver, prompt: int, tokens: int, *, fast: bool) -> int:
-        await driver.call()
+    async def generate(self, number: int, prompt: int, tokens: int, *, fast: bool) -> int:
+        """`number` is that of the episode: which rollout driver plays it."""
+        await self.drive(number)
         engine = min(self.engines, key=lambda one: one.under_way)
         return await engine.ask(prompt, tokens, fast=fast)
 
@@ -194,7 +203,7 @@ class _Run:
             "engines": sum(engine.busy for engine in self.engines) / len(self.engines),
             "teachers": sum(teacher.busy for teacher in self.teachers) / len(self.teachers),
             "learner": self.learning,
-            "driver": sum(driver.busy for driver in self.drivers) / len(self.drivers),
+            "driver": self.driver.busy,
         }
         held = sum(engine.held for engine in self.engines) / len(self.engines)
         return _Counts(asyncio.get_running_loop().time(), dict(self.stages), busy, held, self.generated)

@@ -158,15 +158,14 @@ class PlannedEngine:
 
 
 class Driver:
-    """A process that makes calls one after the other; each takes it so many seconds."""
+    """A process that does one thing after the other."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         self.busy = 0.0
-        self._seconds = seconds
         self._free = 0.0
 
-    async def call(self, times: float = 1.0) -> None:
-        now, seconds = asyncio.get_running_loop().time(), times * self._seconds
+    async def spend(self, seconds: float) -> None:
+        now = asyncio.get_running_loop().time()
         self._free = max(self._free, now) + seconds
         self.busy += seconds
         await asyncio.sleep(self._free - now)

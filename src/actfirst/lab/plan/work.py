@@ -75,7 +75,7 @@ def _turn(turn: TurnLine, mean: int) -> PlannedTurn:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run. `inline`: full responses act. `budget`: how many responses a batch generates (None: of every context).
-    `scored`: a teacher scores them. `checkpoint_every` counts updates."""
+    `scored`: a teacher scores them. `checkpoint_every` counts updates. `drivers`: rollout drivers; 0: none."""
 
     tasks: int
     samples: int
@@ -88,7 +88,7 @@ class Plan:
     engines: int
     teachers: int
     ranks: int
-    drivers: int = 1
+    drivers: int = 0
 
     @classmethod
     def of(cls, config: Config) -> Plan:
@@ -109,6 +109,7 @@ class Plan:
             engines=config.runtime.rollout_engines,
             teachers=config.runtime.teacher_replicas,
             ranks=config.runtime.learners,
+            drivers=config.runtime.rollout_drivers,
         )
 
     def grown(self, factor: float) -> Plan:

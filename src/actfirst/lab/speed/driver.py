@@ -40,6 +40,18 @@ class DriverCost:
     seconds: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is asked for: so many requests of a prompt in each of the rounds, once for each wait of the engines and each
+    number under way at once."""
+
+    waits: tuple[float, ...]
+    at_once: tuple[int, ...]
+    prompt: int
+    calls: int
+    rounds: int
+
+
 class Echo(Desk):
     """An engine's actor that computes nothing."""
 
@@ -81,19 +93,12 @@ class _OneCallEach:
         return completion
 
 
-def measure(
-    config: Config,
-    waits: Sequence[float],
-    at_once: Sequence[int],
-    prompt: int,
-    calls: int,
-    rounds: int,
-    told: Told,
-) -> list[DriverCost]:
+def measure(config: Config, load: Load, told: Told) -> list[DriverCost]:
+    """Both ways on a cluster with the engines of a recipe."""
     from actfirst.training.ray.cluster import Demands, cluster
 
     with cluster(config.runtime, Demands.of_players(config, config.runtime.rollout_engines)):
-        return asyncio.run(_measure(config, waits, at_once, prompt, calls, rounds, told))
+        return asyncio.run(_measure(config, load, told))
 
 
 def rows(found: Sequence[DriverCost]) -> list[dict[str, str]]:
@@ -114,15 +119,7 @@ def to_json(found: Sequence[DriverCost]) -> list[dict[str, object]]:
     return [asdict(one) for one in found]
 
 
-async def _measure(
-    config: Config,
-    waits: Sequence[float],
-    at_once: Sequence[int],
-    prompt: int,
-    calls: int,
-    rounds: int,
-    told: Told,
-) -> list[DriverCost]:
+async def _measure(config: Config, load: Load, told: Told) -> list[DriverCost]:
     from actfirst.training.ray.cluster import Demands, actors
     from actfirst.training.ray.fleet import Fleet
 
@@ -135,22 +132,24 @@ async def _measure(
         "one call each": _OneCallEach(fleet.actors).generate,
         "in parcels": fleet.generate,
     }
-    cases = [(wait, count, way) for wait in waits for count in at_once for way in ways]
+    cases = [(wait, count, way) for wait in load.waits for count in load.at_once for way in ways]
     found: dict[tuple[float, int, str], list[float]] = {case: [] for case in cases}
-    ids = tuple(range(prompt))
+    ids = tuple(range(load.prompt))
     try:
-        for number in range(rounds + 1):
+        for number in range(load.rounds + 1):
             for (wait, count, way), seconds in found.items():
                 await asyncio.gather(*(actor.wait.remote(wait) for actor in fleet.actors))
                 begun = time.process_time()
-                await asyncio.gather(*(_ask(ways[way], ids, calls // count) for _ in range(count)))
+                each = load.calls // count
+                await asyncio.gather(*(_ask(ways[way], ids, each) for _ in range(count)))
                 if number:  # the first round warms up
-                    seconds.append((time.process_time() - begun) / (calls // count * count))
-            told(number, rounds, "")
+                    seconds.append((time.process_time() - begun) / (each * count))
+            told(number, load.rounds, "")
     finally:
         await fleet.close()
     return [
-        DriverCost(way, wait, count, prompt, tuple(seconds)) for (wait, count, way), seconds in found.items()
+        DriverCost(way, wait, count, load.prompt, tuple(seconds))
+        for (wait, count, way), seconds in found.items()
     ]
 
 

@@ -169,7 +169,7 @@ async def _on_ray(config: Config, folder: Path) -> AsyncIterator[_Sides]:
     from actfirst.training.ray.fleet import start_fleet
     from actfirst.training.ray.learner import start_learner
 
-    engines = start_fleet(Demands.of(config).engine, config.engine, folder)
+    engines = start_fleet(Demands.of(config).engine, config.engine, folder, config.runtime)
     learner = start_learner(folder, config, folder)
 
     try:

@@ -219,11 +219,14 @@ ON_RAY = (
     ("ray::RankActor", "lost learner rank"),
     ("ray::EngineActor", "lost engine or teacher"),
     ("ray::EnvironmentActor", "lost environment actor"),
+    ("ray::RolloutActor", "lost rollout driver"),
 )
 
 
 def parts_of(config: Config) -> tuple[tuple[str, str], ...]:
     """The processes that runs of a recipe start."""
     if config.runtime.kind == "ray":
-        return ON_RAY if config.runtime.environment_workers else ON_RAY[:-1]
+        settings = config.runtime
+        there = (True, True, settings.environment_workers > 0, settings.rollout_drivers > 0)
+        return tuple(part for part, started in zip(ON_RAY, there, strict=True) if started)
     return (WORKER,) if config.pool.kind == "processes" else ()

@@ -17,7 +17,7 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationMode, get_authentication_mode  # type: ignore[attr-defined]
-from ray.util import get_placement_group, placement_group, remove_placement_group
+from ray.util import get_placement_group, placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actfirst.config.config import Config
@@ -52,6 +52,7 @@ class Demands:
     teacher: Demand
     learner: Demand
     environment: Demand
+    driver: Demand
 
     @classmethod
     def of(cls, config: Config) -> Demands:
@@ -63,6 +64,7 @@ class Demands:
             Demand("teacher replica", replicas, wanted.cpus, wanted.teacher_gpus),
             Demand("learner rank", wanted.learners, wanted.cpus, wanted.learner_gpus),
             Demand("environment worker", wanted.environment_workers, wanted.cpus, 0.0),
+            Demand("rollout driver", wanted.rollout_drivers, wanted.cpus, 0.0),
         )
 
     @classmethod
@@ -74,11 +76,12 @@ class Demands:
             replace(run.teacher, count=0),
             replace(run.learner, count=0),
             run.environment,
+            replace(run.driver, count=0),
         )
 
     @property
     def all(self) -> tuple[Demand, ...]:
-        return (self.engine, self.teacher, self.learner, self.environment)
+        return (self.engine, self.teacher, self.learner, self.environment, self.driver)
 
 
 @contextmanager
@@ -110,10 +113,10 @@ def cluster(settings: RuntimeSection, wanted: Demands) -> Iterator[None]:
 @contextmanager
 def _ranks_together(demand: Demand) -> Iterator[None]:
     """Places for the ranks of a learner, on as few machines as can be, before engines are spread over the rest."""
-    each = {name: amount for name, amount in (("CPU", demand.cpus), ("GPU", demand.gpus)) if amount}
-    if demand.count < 2 or not each:
+    if not _reserved(demand):
         yield
         return
+    each = {name: amount for name, amount in (("CPU", demand.cpus), ("GPU", demand.gpus)) if amount}
     group = placement_group([each] * demand.count, strategy="PACK", name=_RANKS)
     try:
         if not group.wait(_PATIENCE):
@@ -127,9 +130,23 @@ def _ranks_together(demand: Demand) -> Iterator[None]:
             remove_placement_group(group)
 
 
+def _reserved(demand: Demand) -> bool:
+    """Whether there are reserved places: for several ranks that ask for something."""
+    return demand.count > 1 and bool(demand.cpus or demand.gpus)
+
+
+def places(demand: Demand) -> list[int]:
+    """The numbers of the reserved places that are there. A lost machine takes its own away, until Ray finds others."""
+    if not _reserved(demand):
+        return list(range(demand.count))
+    there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    held = placement_group_table(get_placement_group(_RANKS))["bundles_to_node_id"]
+    return sorted(int(number) for number, node in held.items() if node in there)
+
+
 def _place(demand: Demand, bundle: int | None) -> Any:
     """Spread over machines, unless it is a rank of several."""
-    if bundle is None or demand.count < 2 or not (demand.cpus or demand.gpus):
+    if bundle is None or not _reserved(demand):
         return "SPREAD"
     return PlacementGroupSchedulingStrategy(get_placement_group(_RANKS), placement_group_bundle_index=bundle)
 

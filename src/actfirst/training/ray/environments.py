@@ -1,7 +1,7 @@
 """Environments in actors of their own: the pool of a recipe, once per worker, behind one pool.
 
 A worker that is lost fails the episodes that it played, which begin again elsewhere (`rollout.play`), and is
-replaced. Deadlines are those of the worker's own pool.
+replaced. Deadlines are those of the worker's own pool; a worker that does not answer at all is lost, too.
 """
 
 from __future__ import annotations
@@ -64,14 +64,15 @@ class _Worker:
 
 def start_pool(demand: Demand, config: Config) -> RayPool:
     make = actors(EnvironmentActor, demand, 1)
-    return RayPool(demand.count, lambda: make(config.environment, config.pool))
+    return RayPool(demand.count, lambda: make(config.environment, config.pool), config.runtime.call_seconds)
 
 
 class RayPool:
     """`start` makes a worker. Workers start when they are first needed; a lost one is replaced by the next lease."""
 
-    def __init__(self, workers: int, start: Callable[[], Any]) -> None:
+    def __init__(self, workers: int, start: Callable[[], Any], call_seconds: float = 3600.0) -> None:
         self._start = start
+        self.call_seconds = call_seconds
         self._workers: list[_Worker | None] = [None] * workers
         self._numbers = count()
         self.replaced = 0
@@ -141,7 +142,7 @@ class _Leased:
 
     async def _answer(self, call: Any) -> Any:
         try:
-            return await finished(call)
+            return await finished(call, self._pool.call_seconds)
         except Lost as error:
             self._pool.lost(self.worker)
             raise EnvironmentFailure(f"an environment worker was lost: {error}") from error

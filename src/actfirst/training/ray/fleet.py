@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actfirst.config.engine_sections import EngineSection, TeacherSection
+from actfirst.config.runtime_sections import RuntimeSection
 from actfirst.engines.base import Priority, Sampling
 from actfirst.errors import ActfirstError, EngineDied, EngineError, LearnerLost
 from actfirst.records import Completion, EngineStats
@@ -78,7 +79,7 @@ def start_fleet(
     demand: Demand,
     settings: EngineSection | TeacherSection,
     model: Path,
-    request_seconds: float = 1800.0,
+    runtime: RuntimeSection,
     adapter_rank: int = 0,
 ) -> Fleet:
     """Engines over a checkpoint folder that every machine can read. `open` brings them up."""
@@ -89,7 +90,8 @@ def start_fleet(
         demand.count,
         lambda: make(settings, model.absolute(), adapter_rank),
         settings.max_concurrency,
-        request_seconds,
+        runtime.request_seconds,
+        runtime.call_seconds,
     )
 
 
@@ -103,11 +105,14 @@ class Fleet:
         start: Callable[[], Any],
         capacity: int = 256,
         request_seconds: float = 1800.0,
+        call_seconds: float = 3600.0,
     ) -> None:
-        """`capacity` is how many requests one engine runs at a time; the engine itself sees to that."""
+        """`capacity` is how many requests one engine runs at a time; the engine itself sees to that. An engine whose
+        start or swap takes longer than `call_seconds` is lost."""
         self._name = name
         self._capacity = capacity
         self._request_seconds = request_seconds
+        self._call_seconds = call_seconds
         self._version = 0
         self._start = start
         self._slots = [_Slot(number) for number in range(count)]
@@ -264,7 +269,7 @@ class Fleet:
 
     async def _bring_up(self, slot: _Slot, actor: Any) -> None:
         """Bring a new engine to the present weights, however often they change meanwhile."""
-        await finished(actor.start.remote())
+        await finished(actor.start.remote(), self._call_seconds)
         installed: _Published | None = None
         while True:
             async with self._changed:
@@ -281,7 +286,7 @@ class Fleet:
                 continue
             if delivered is None:
                 raise Lost("it was lost while it took the weights")
-            await finished(_install(slot, delivered))
+            await finished(_install(slot, delivered), self._call_seconds)
             installed = published
 
     async def _other_weights(self, than: _Published) -> None:
@@ -290,7 +295,7 @@ class Fleet:
 
     async def _installed(self, slot: _Slot, actor: Any, call: Any) -> None:
         try:
-            stats = await finished(call)
+            stats = await finished(call, self._call_seconds)
         except _GONE:
             self._lose(slot, actor)
         except EngineError as error:

@@ -1,7 +1,8 @@
 """The learner's ranks as actors, behind the interface that the loop knows.
 
 All ranks get the same calls. When one of them is lost, none of the others can go on: all are ended, and `LearnerLost`
-takes the run back to its last checkpoint. One rank is a plain `Learner`; several are a `ShardedLearner`.
+takes the run back to its last checkpoint. One rank is a plain `Learner`; several are a `ShardedLearner`. How many there
+are is seen when they start: after a loss there may be places for fewer (`runtime.least_learners`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ from actfirst.learning.update import Learner
 from actfirst.records import TurnSample, UpdateStats
 from actfirst.rollout.together import cancelled, together
 from actfirst.training.ray.calls import TRANSFER_SECONDS, Lost, end, finished
-from actfirst.training.ray.cluster import BESIDE, Demands, actors
+from actfirst.training.ray.cluster import BESIDE, Demands, actors, places
 from actfirst.training.ray.publish import Stored, StoredWeights, arrived
 from actfirst.training.ray.transfer import parcels
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE = 30.0
 """Seconds in which ranks that refuse the same thing all say so, and in which Ray notices that one is dead."""
+
+_LOOK_SECONDS = 2.0
+LOOKS = 60
+"""How often a learner that may have fewer ranks looks for places for all."""
 
 
 class RankActor:
@@ -132,22 +137,29 @@ def _join_ranks(address: str, rank: int, ranks: int) -> None:
 def start_learner(student: Path, config: Config, checkpoints: Path) -> RayLearner:
     wanted, threads = Demands.of(config).learner, config.learner.threads
 
-    def start(rank: int, ranks: int) -> Any:
-        return actors(RankActor, wanted, threads, serial=True, bundle=rank)(
+    def start(rank: int, ranks: int, place: int) -> Any:
+        return actors(RankActor, wanted, threads, serial=True, bundle=place)(
             rank, ranks, config.runtime.learner_copies
         )
 
-    return RayLearner(student, config, checkpoints, start)
+    return RayLearner(student, config, checkpoints, start, partial(places, wanted))
 
 
 class RayLearner:
     """What the loop calls a learner. `version` is that of the last update that came back."""
 
     def __init__(
-        self, student: Path, config: Config, checkpoints: Path, start: Callable[[int, int], Any]
+        self,
+        student: Path,
+        config: Config,
+        checkpoints: Path,
+        start: Callable[[int, int, int], Any],
+        places: Callable[[], list[int]],
     ) -> None:
-        """`start` makes the actor of a rank. Other processes stand in other folders, so paths are whole."""
-        settings = config.runtime
+        """`start` makes the actor of a rank, of so many, in one of the `places` that are there. Other processes stand
+        in other folders, so paths are whole."""
+        settings = self._runtime = config.runtime
+        self._start, self._places = start, places
         self._student, self._checkpoints = student.absolute(), checkpoints.absolute()
         self._settings = config.learner
         self._dtype = config.engine.dtype
@@ -156,7 +168,7 @@ class RayLearner:
         self._device = "cuda" if both else "cpu"
         automatic = "collective" if both else "store"
         self._sync = automatic if settings.weight_sync == "auto" else settings.weight_sync
-        self._ranks = [start(rank, settings.learners) for rank in range(settings.learners)]
+        self._ranks: list[Any] = []  # from `open` on
         # vLLM's workers take whole weights themselves; adapters alone, and other engines, are taken by one process.
         workers = config.engine.kind == "vllm" and not config.adapters_alone
         self._receivers = config.engine.vllm.tensor_parallel if workers else 1
@@ -173,6 +185,8 @@ class RayLearner:
 
     async def open(self, checkpoint: Checkpoint | None) -> None:
         """Start all ranks from the student, or from a checkpoint."""
+        there = await self._found_places()
+        self._ranks = [self._start(rank, len(there), place) for rank, place in enumerate(there)]
         (address,) = await self._all([self._ranks[0].address.remote()])
         path = checkpoint.path.absolute() if checkpoint is not None else None
         how = (address, self._student, self._settings, self._learner_device, path)
@@ -214,6 +228,18 @@ class RayLearner:
     async def close(self) -> None:
         for rank in self._ranks:
             end(rank)
+
+    async def _found_places(self) -> list[int]:
+        """Places for all ranks; after a while for as many as there are, if they are enough."""
+        settings, looked = self._runtime, 0
+        while len(there := self._places()) < settings.learners:
+            usable = there[: len(there) - len(there) % settings.learner_copies]
+            if looked >= LOOKS and settings.least_learners and len(usable) >= settings.least_learners:
+                _LOG.warning("the learner goes on with %d of %d ranks", len(usable), settings.learners)
+                return usable
+            looked += 1
+            await asyncio.sleep(_LOOK_SECONDS)
+        return there
 
     async def _publish(self, averaged: bool) -> Stored:
         calls = [rank.publish.remote(self._dtype, averaged) for rank in self._ranks]
@@ -263,7 +289,8 @@ class RayLearner:
 
     async def _all(self, calls: Sequence[Any], seconds: float | None = None) -> list[Any]:
         """The answers of all ranks. One that fails alone leaves the others waiting for it, so they are ended."""
-        tasks = [asyncio.ensure_future(finished(call, seconds)) for call in calls]
+        patience = seconds or self._runtime.call_seconds
+        tasks = [asyncio.ensure_future(finished(call, patience)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
         except (Lost, ActfirstError) as error:
