@@ -57,6 +57,7 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "pocket-gigpo",
         "pocket-growing",
         "pocket-growing-student",
+        "pocket-growing-teacher",
         "pocket-prepare",
         "alfworld-small",
         "pocket-few",
