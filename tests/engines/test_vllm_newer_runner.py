@@ -23,7 +23,7 @@ CHOSEN = "qwen3-1.0-1.0-0] or (scor and qwen3) or prefixes_are_cached or full_le
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_newer_model_runner_passes_the_engines_suite() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.newer_runner", "-m", "slow"]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.newer_runner", "-m", "slow"]
     done = subprocess.run(
         [*command, "tests/engines/test_vllm.py", "-k", CHOSEN],
         cwd=ROOT,
