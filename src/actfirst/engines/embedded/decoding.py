@@ -2,7 +2,7 @@
 
 A decode step has a handful of queries for each sequence and reads all of its keys and values once. torch hands such
 products to a library that first copies the matrix into another layout; numpy's does not, for products as small as
-these, and takes a third of the time (`actfirst bench decoding`). So a float32 batch on a processor is attended to by
+these, and is faster (`actfirst bench decoding`). So a float32 batch on a processor is attended to by
 numpy, a few neighbouring sequences at a time, each group only as far as its longest sequence goes; everything else by
 torch, all at once.
 """
