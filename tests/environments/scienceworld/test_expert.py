@@ -7,7 +7,7 @@ import random
 import pytest
 
 from actfirst.environments.scienceworld.environment import ScienceworldPlayer
-from actfirst.environments.scienceworld.expert import confused_turn, expert_turn
+from actfirst.environments.scienceworld.expert import expert_turn, forgetful_turn
 from actfirst.environments.scienceworld.kind import KIND
 from actfirst.environments.scienceworld.world import ScienceworldWorld
 from actfirst.records import Observation, Pair, TurnContext
@@ -130,7 +130,7 @@ def test_the_novice_says_the_truth_and_draws_other_conclusions() -> None:
         now = context(task, *turns)
         right = expert_turn(now)
         for _ in range(5):
-            wrong = confused_turn(now, rng)
+            wrong = forgetful_turn(now, rng)
             assert wrong.stage == right.stage
             assert wrong.reasoning.split(".")[:3] == right.reasoning.split(".")[:3], "task, place, hands"
             assert wrong.action != right.action

@@ -117,27 +117,29 @@ def expert_turn(context: TurnContext) -> Demonstrated:
     return _said(goal, memory, _Expert(context, goal, memory).decide())
 
 
-def confused_turn(context: TurnContext, rng: Random) -> Demonstrated:
-    """What the expert would do if it were about another thing, another room or another box: what it says of the task,
-    of itself and of what it holds is true."""
+def forgetful_turn(context: TurnContext, rng: Random) -> Demonstrated:
+    """What the expert would do if less were asked for: it goes on without the thing, or without measuring it. Where
+    nothing is left to forget it takes another room, or another place, for the right one. What it says of the task, of
+    itself and of what it holds is true."""
     goal, memory = read_goal(context.instruction), recall(context)
     if goal is None or context.observation.admissible[:1] == ("0",):
         return _lost(context)
-    stage, _, action = _Expert(context, goal, memory).decide()
-    seen = context.observation
-    home = rng.choice([room for room in _ROOMS if room not in (goal.home, memory.room)])
-    wrong = [_Expert(context, replace(goal, home=home, room=home), memory).decide()]
-    if stage in ("focus", "take"):
-        verb = "focus on" if stage == "focus" else "pick up"
-        wrong += [(stage, (f"The next step is to {verb} {one}.",), f"{verb} {one}") for one in seen.objects]
-    if stage == "place":
+    right = _Expert(context, goal, memory)
+    stage, thoughts, action = right.decide()
+    if stage == "take":
+        stage, thoughts, action = right.carry("take")
+    elif stage == "measure":
+        _, thoughts, action = _Expert(context, replace(goal, limit=""), memory).decide()
+    elif stage == "carry":
+        home = rng.choice([room for room in _ROOMS if room not in (goal.home, memory.room)])
+        _, thoughts, action = _Expert(context, replace(goal, home=home), memory).decide()
+    elif stage == "place":
         held, _, box = action.removeprefix("move ").rpartition(" to ")
-        others = [one for one in seen.objects if one != box]
-        wrong += [(stage, (f"It goes to the {one}.",), f"move {held} to {one}") for one in others]
-    listed = frozenset(seen.admissible)
-    wrong = [step for step in wrong if step[2] != action and step[2] in listed]
-    _, thoughts, other = rng.choice(wrong or [(stage, (), _LOOK)])
-    return _said(goal, memory, (stage, thoughts, other))
+        listed = frozenset(context.observation.admissible)
+        others = [f"move {held} to {one}" for one in context.observation.objects if one != box]
+        action = rng.choice([other for other in others if other in listed] or [_LOOK])
+        thoughts = (f"It goes to the {action.rpartition(' to ')[2]}.",)
+    return _said(goal, memory, (stage, thoughts, action))
 
 
 def _lost(context: TurnContext) -> Demonstrated:
@@ -218,8 +220,7 @@ class _Expert:
         """Things warm up and cool down on the way, so they are measured beside the boxes."""
         goal, memory = self._goal, self._memory
         if memory.room != goal.home:
-            box = "a box" if goal.limit else f"the {goal.box}"
-            return self._at("carry", goal.home, f"It goes to {box} in the {goal.home}.", "")
+            return self.carry("carry")
         names = (held, held.rpartition(" ")[0], goal.thing)
         if not goal.limit:
             thoughts = (f"It goes to the {goal.box} in the {goal.home}.", "I am there.")
@@ -230,6 +231,12 @@ class _Expert:
         box = goal.box if above else goal.below
         said = f"It measures {memory.measured}, {'above' if above else 'below'} {goal.limit}."
         return "place", (said, f"It goes to the {box}."), self._listed(f"move {{}} to {box}", names)
+
+    def carry(self, stage: Stage) -> _Step:
+        """Go where the thing belongs."""
+        goal = self._goal
+        box = "a box" if goal.limit else f"the {goal.box}"
+        return self._at(stage, goal.home, f"It goes to {box} in the {goal.home}.", "")
 
     def _at(self, stage: Stage, room: str, said: str, action: str) -> _Step:
         """Do something in a room: go there first."""

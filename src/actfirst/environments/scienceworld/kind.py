@@ -68,10 +68,10 @@ def _demonstrate(context: TurnContext) -> Demonstrated:
     return expert_turn(context)
 
 
-def _confuse(context: TurnContext, rng: Random) -> Demonstrated:
-    from actfirst.environments.scienceworld.expert import confused_turn
+def _forget(context: TurnContext, rng: Random) -> Demonstrated:
+    from actfirst.environments.scienceworld.expert import forgetful_turn
 
-    return confused_turn(context, rng)
+    return forgetful_turn(context, rng)
 
 
 def _rehearse(world: ScienceworldWorld) -> Rehearsal:
@@ -108,7 +108,7 @@ KIND = EnvironmentKind(
         chance=is_random,
         care=Care(shorten=Budget(), replays=2),
         demonstrator=_demonstrate,
-        novice=_confuse,
+        novice=_forget,
     ),
     checks=_checks,
     sample="scienceworld-small",

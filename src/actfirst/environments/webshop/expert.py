@@ -12,8 +12,7 @@ before it by copying or by one lookup.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
@@ -74,32 +73,16 @@ def expert_turn(context: TurnContext) -> Demonstrated:
     return _said(shopper.needs(), shopper.decide(), shopper.stage())
 
 
-def confused_turn(context: TurnContext, rng: Random) -> Demonstrated:
-    """What the shopper would do if something else were asked for: it says truly what it needs and goes on with another
-    wish. It searches with a few of the words, opens any result, takes other values, or takes a product as it is."""
-    wish = read_wish(context.instruction)
-    right = _Shopper(context, wish)
-    stage, (_, action) = right.stage(), right.decide()
-    if stage == "search":
-        words = wish.text.split()
-        few = rng.sample(words, min(len(words), 3))
-        return _said(right.needs(), _Shopper(context, replace(wish, text=" ".join(few))).decide(), stage)
-    if stage == "choose":
-        asin = rng.choice([asin for _, asin, _ in right.results] or [""])
-        return _said(right.needs(), ((f"{asin} fits.",), _click(asin)) if asin else right.decide(), stage)
-    steps = [
-        _Shopper(context, replace(wish, options=other)).decide() for other in _others(wish, right.choices, rng)
-    ]
-    steps += [((f"{value} is not here.", "I go back."), _BACK) for _, value in wish.options[:1]]
-    wrong = [step for step in steps if step[1] != action] or [(("This is a page of details.",), _BACK)]
-    return _said(right.needs(), rng.choice(wrong), stage)
-
-
-def _others(wish: Wish, choices: list[str], rng: Random) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Other wishes for the same product: without options, and with other values."""
-    yield ()
-    if other := [value for value in choices if value not in {wanted for _, wanted in wish.options}]:
-        yield tuple((group, rng.choice(other)) for group, _ in wish.options) or (("size", other[0]),)
+def forgetful_turn(context: TurnContext, rng: Random) -> Demonstrated:
+    """What the shopper would do if no option had been asked for: it buys what it has opened, as it is. Where nothing is
+    left to forget it goes back. What it says of what it needs is true; only what follows from that is not."""
+    right = _Shopper(context, read_wish(context.instruction))
+    step: _Step = right.decide()
+    if right.stage() in ("leave", "options"):
+        step = (("I buy it.",), _BUY)
+    elif right.stage() == "buy":
+        step = (("I go back.",), _BACK)
+    return _said(right.needs(), step, right.stage())
 
 
 def _said(needs: tuple[str, ...], step: _Step, stage: Stage) -> Demonstrated:

@@ -67,10 +67,10 @@ def _demonstrate(context: TurnContext) -> Demonstrated:
     return expert_turn(context)
 
 
-def _confuse(context: TurnContext, rng: random.Random) -> Demonstrated:
-    from actfirst.environments.webshop.expert import confused_turn
+def _forget(context: TurnContext, rng: random.Random) -> Demonstrated:
+    from actfirst.environments.webshop.expert import forgetful_turn
 
-    return confused_turn(context, rng)
+    return forgetful_turn(context, rng)
 
 
 def rewrite(action: str, seen: Observation) -> Iterator[str]:
@@ -127,7 +127,7 @@ KIND = EnvironmentKind(
         rewrite,
         _without_price,
         demonstrator=_demonstrate,
-        novice=_confuse,
+        novice=_forget,
         best=("oracle",),  # it knows the goal: the expert can only be as good
     ),
     checks=_checks,

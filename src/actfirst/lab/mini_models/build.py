@@ -1,11 +1,11 @@
 """Makes the models of a recipe such as `alfworld-mini` from nothing, on real training tasks. One call, resumable.
 
     start     a tokenizer of the world, and random weights
-    base      recipe RECIPE-base: fine-tuned by a demonstrator that lacks what comes late in a task
-    teacher   recipe RECIPE-teacher: the base, trained on by the demonstrator at all stages
+    base      recipe RECIPE-base, where there is one: fine-tuned by a demonstrator that lacks what comes late in a task
+    teacher   recipe RECIPE-teacher: the base or the start, trained on by the demonstrator at all stages
     student   recipe RECIPE-student: the teacher, which a novice makes unlearn late stages in a few steps
 
-All three are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
+They are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
 student lacks is in `sft.data` of its recipe.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 
 from actfirst import __version__
 from actfirst.config.load import resolve
+from actfirst.config.recipe_files import recipe_names
 from actfirst.environments.base import World
 from actfirst.environments.registry import Kind, kind_of, open_world
 from actfirst.errors import ConfigError
@@ -34,7 +35,7 @@ Say = Callable[[str], None]
 
 RESULT_FILE = "build_result.json"
 _BASE = "base"
-_MODELS = (_BASE, "teacher", "student")
+_TEACHER = "teacher"
 SHAPE = Shape(hidden=128, layers=4, heads=4, head_dim=64, mlp=384)
 
 
@@ -54,7 +55,7 @@ def build_models(
     work = out / "work"
     model = _start(work / "start", recipe, plan, say)
     result: dict[str, Any] = {"actfirst": __version__, "plan": asdict(plan), "models": {}}
-    for name in _MODELS:
+    for name in _stages(recipe):
         run = work / name
         if (run / SUMMARY).is_file():
             say(f"{name}: already trained")
@@ -77,6 +78,12 @@ def build_models(
     return result
 
 
+def _stages(recipe: str) -> list[str]:
+    """A base only where the recipe has one."""
+    base = [_BASE] if f"{recipe}-{_BASE}" in recipe_names() else []
+    return [*base, _TEACHER, "student"]
+
+
 def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
     if not (folder / "tokenizer.json").is_file():
         kind, world = _open(recipe, plan.settings)
@@ -90,7 +97,7 @@ def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
 
 
 def _open(recipe: str, settings: Sequence[str]) -> tuple[Kind, World]:
-    section = resolve(f"{recipe}-{_BASE}", settings).environment
+    section = resolve(f"{recipe}-{_TEACHER}", settings).environment
     kind = kind_of(section)
     if kind.sources.demonstrator is None or kind.sources.novice is None:
         raise ConfigError(f"{kind.name} has no demonstrator with a novice from which small models could learn")
