@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from actfirst.environments.base import World
+from actfirst.environments.base import Environment, World
 from actfirst.environments.registry import Kind
 from actfirst.lab.pocket_models.tokenizer import train_tokenizer
 from actfirst.policy.render import TemplateSet, read_templates, render
@@ -34,21 +34,24 @@ def _texts(kind: Kind, world: World, walks: int, templates: Sequence[TemplateSet
     demonstrator, novice = kind.sources.demonstrator, kind.sources.novice
     assert demonstrator is not None
     assert novice is not None
+    environment = world.open()
     for task in rng.sample(tasks, min(walks, len(tasks))):
-        for context in _walk(kind, world, task, rng):
+        for context in _walk(kind, environment, world.turn_limit, task, rng):
             for one in templates:
                 yield render(one, Mode.FULL, context, len(context.history))
             for turn in (demonstrator(context), novice(context, rng)):
                 yield full_response(turn.reasoning, turn.action)
+    environment.close()
 
 
-def _walk(kind: Kind, world: World, task: Task, rng: Random) -> Iterator[TurnContext]:
+def _walk(
+    kind: Kind, environment: Environment, turn_limit: int, task: Task, rng: Random
+) -> Iterator[TurnContext]:
     demonstrator = kind.sources.demonstrator
     assert demonstrator is not None
-    environment = world.open()
     instruction, seen = environment.reset(task)
     history: tuple[Pair, ...] = ()
-    while not seen.done and len(history) < world.turn_limit:
+    while not seen.done and len(history) < turn_limit:
         context = TurnContext(instruction, history, seen, len(history) + 1)
         yield context
         action = demonstrator(context).action
@@ -56,4 +59,3 @@ def _walk(kind: Kind, world: World, task: Task, rng: Random) -> Iterator[TurnCon
             action = kind.walk(rng, instruction, seen)
         history = (*history, Pair(seen.text, action))
         seen = environment.step(action)
-    environment.close()
