@@ -61,6 +61,7 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "pocket-prepare",
         "alfworld-mini-base",
         "alfworld-qwen",
+        "scienceworld-mini-base",
         "alfworld-small",
         "pocket-few",
         "webshop-sample",
