@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedModel
 
 from actfirst.environments.alfworld.kind import KIND as ALFWORLD
 from actfirst.environments.alfworld.world import AlfworldWorld
 from actfirst.environments.webshop.kind import KIND as WEBSHOP
 from actfirst.environments.webshop.world import open_webshop
-from actfirst.lab.mini_models.build import BuildPlan, build_models
+from actfirst.lab.mini_models.build import SHAPE, BuildPlan, build_models
+from actfirst.lab.mini_models.copying import write_copying
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model
 from actfirst.models.files import read_files
@@ -26,7 +27,7 @@ from tests.environments import published
 real_games = pytest.mark.skipif(not published.ARCHIVE.exists(), reason=published.ABSENT)
 
 PLAN = BuildPlan(
-    Shape(hidden=32, layers=1, heads=1, head_dim=32, mlp=32),
+    Shape(hidden=32, layers=2, heads=1, head_dim=32, mlp=32),
     vocabulary_walks=6,
     settings=(
         "sft.steps=2",
@@ -96,6 +97,31 @@ def test_spellings_of_a_word_begin_alike_where_the_world_asks_for_it() -> None:
         likeness[akin] = torch.cosine_similarity(vectors[:1], vectors[1:]).tolist()
     assert likeness[True][0] > 0.6 > likeness[False][0]
     assert likeness[True][1] < 0.6
+
+
+def test_a_new_model_finds_in_its_prompt_what_comes_next() -> None:
+    """Of 32 tokens that stand somewhere among 250 others, each leads to the next one."""
+    tokenizer = make_tokenizer(WEBSHOP, open_webshop("", nouns="simple"), 1)
+    model = new_model(SHAPE, tokenizer)
+    before = _copied(model, len(tokenizer))
+    write_copying(model)
+    assert before < 0.1
+    assert _copied(model, len(tokenizer)) > 0.9
+
+
+def test_a_model_of_one_layer_cannot_be_given_what_copies() -> None:
+    tokenizer = make_tokenizer(WEBSHOP, open_webshop("", nouns="simple"), 1)
+    with pytest.raises(ValueError, match="2 layers, not 1"):
+        write_copying(new_model(replace(PLAN.shape, layers=1), tokenizer))
+
+
+@torch.no_grad()
+def _copied(model: PreTrainedModel, words: int) -> float:
+    rng = torch.Generator().manual_seed(3)
+    text = torch.stack([torch.randperm(words, generator=rng)[:250] for _ in range(4)])
+    again = text[:, 100:132]
+    proposed = model(torch.cat((text, again), dim=1)).logits[:, 250:-1].argmax(-1)
+    return float((proposed == again[:, 1:]).float().mean())
 
 
 @real_games

@@ -1,6 +1,6 @@
 """Makes the models of a recipe such as `alfworld-mini` from nothing, on real training tasks. One call, resumable.
 
-    start     a tokenizer of the world, and random weights
+    start     a tokenizer of the world, and random weights that can copy
     base      recipe RECIPE-base, where there is one: fine-tuned by a demonstrator that lacks what comes late in a task
     teacher   recipe RECIPE-teacher: the base or the start, trained on by the demonstrator at all stages
     student   recipe RECIPE-student: the teacher, which a novice makes unlearn late stages in a few steps
@@ -23,6 +23,7 @@ from actfirst.config.recipe_files import recipe_names
 from actfirst.environments.base import World
 from actfirst.environments.registry import Kind, kind_of, open_world
 from actfirst.errors import ConfigError
+from actfirst.lab.mini_models.copying import write_copying
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model, publish
 from actfirst.models.folder import resolve_model
@@ -90,6 +91,7 @@ def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
         say("tokenizer: collecting the words of the tasks")
         tokenizer = make_tokenizer(kind, world, plan.vocabulary_walks)
         model = new_model(plan.shape, tokenizer, kind.lexicon.akin)
+        write_copying(model)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         say(f"{len(tokenizer)} tokens, {sum(part.numel() for part in model.parameters()):,} parameters")
