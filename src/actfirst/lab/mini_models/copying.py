@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LEAST_LAYERS = 2
-_SPREAD = 0.12  # of the embeddings: a proposal stands out among thousands of tokens
+_SPREAD = 0.48  # of the embeddings; training moves them slowly, beside what they are
+_LOUDNESS = 0.25  # of the last state: a proposal stands out among thousands of tokens
 _FAINT = 0.1  # what is left of random weights where something is written down
+_FIRM = 8.0  # of queries and keys: their size does not matter, but a small one is soon forgotten
 _SHARPNESS = 2.0  # of queries and of keys
-_PROPOSAL = 3.0  # how much more a proposal counts than the token that is read
+_NOTE, _PROPOSAL = 4.0, 12.0  # how much is added to the state
 _NEAR = (3.0, 2.0, 1.0, 1.0, 1.0, 1.0)  # weights of the fastest rotations, which tell neighbours apart
 _FAR = 1000  # tokens over which what is looked for may hardly rotate ...
 _TURNED = 0.5  # ... at most so much
@@ -44,19 +46,21 @@ def write_copying(model: PreTrainedModel) -> None:
     note = slice(token.stop, min(same, token.stop + dim))
     body: Any = model.get_submodule("model")
     _spread(body.embed_tokens.weight, token, same)
-    for layer in body.layers:
-        layer.mlp.down_proj.weight.mul_(0.3)
+    body.norm.weight.fill_(_LOUDNESS)
     noted = _orthogonal(note.stop - note.start, token.stop)
     before, finder = body.layers[0].self_attn, body.layers[1].self_attn
     for attention in (before, finder):
         _make_room(attention, dim)
     _look_at_the_token_before(before, rotations, same)
     before.v_proj.weight[: len(noted), token] += noted
-    before.o_proj.weight[note, : len(noted)] += torch.eye(len(noted))
+    before.o_proj.weight[note, : len(noted)] += _NOTE * torch.eye(len(noted))
     _look_for_the_note(finder, rotations, noted, token, note)
     copied = _orthogonal(dim, token.stop)
     finder.v_proj.weight[: len(copied), token] += copied
     finder.o_proj.weight[token, : len(copied)] += _PROPOSAL * copied.T
+    for attention in (before, finder):
+        attention.q_proj.weight[:dim].mul_(_FIRM)
+        attention.k_proj.weight.mul_(_FIRM)
 
 
 def _spread(vectors: Tensor, token: slice, same: int) -> None:
