@@ -77,7 +77,7 @@ def test_the_same_build_makes_models_for_another_world(tmp_path: Path) -> None:
     """The products that come with the package."""
     settings = ("environment.folder=", "environment.train=[0, 40]", "environment.eval=[40, 60]")
     result, said = build("webshop-mini", tmp_path, *settings)
-    assert set(result["models"]) == {"student", "teacher"}
+    assert set(result["models"]) == {"base", "student", "teacher"}
     assert said[0] == "tokenizer: collecting the words of the tasks"
     assert (tmp_path / "student" / "model.safetensors").is_file()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "student")
