@@ -59,16 +59,14 @@ def test_the_catalogue_holds_small_recipes_and_students_and_teachers_of_three_be
         "pocket-growing-student",
         "pocket-growing-teacher",
         "pocket-prepare",
-        "alfworld-mini-base",
         "alfworld-qwen",
-        "scienceworld-mini-base",
         "alfworld-small",
         "pocket-few",
         "webshop-sample",
         "scienceworld-small",
     }
     for bench in ("alfworld", "webshop", "scienceworld"):
-        small |= {f"{bench}-mini{stage}" for stage in ("", "-student", "-teacher")}
+        small |= {f"{bench}-mini{stage}" for stage in ("", "-base", "-student", "-teacher")}
     assert set(RUNNABLE) == small | students | teachers
 
 

@@ -1,8 +1,8 @@
 """Makes the models of a recipe such as `alfworld-mini` from nothing, on real training tasks. One call, resumable.
 
     start     a tokenizer of the world, and random weights that can copy
-    base      recipe RECIPE-base, where there is one: fine-tuned by a demonstrator that lacks what comes late in a task
-    teacher   recipe RECIPE-teacher: the base or the start, trained on by the demonstrator at all stages
+    base      recipe RECIPE-base: what is learned first, such as short prompts, or all but what comes late in a task
+    teacher   recipe RECIPE-teacher: the base, trained on by the demonstrator at all stages
     student   recipe RECIPE-student: the teacher, which a novice makes unlearn late stages in a few steps
 
 They are runs of `actfirst sft`, so a stopped one goes on where it was, and their recipes say everything: what the
@@ -19,7 +19,6 @@ from typing import Any
 
 from actfirst import __version__
 from actfirst.config.load import resolve
-from actfirst.config.recipe_files import recipe_names
 from actfirst.environments.base import World
 from actfirst.environments.registry import Kind, kind_of, open_world
 from actfirst.errors import ConfigError
@@ -35,8 +34,8 @@ from actfirst.training.sft import SftWatcher, fine_tune
 Say = Callable[[str], None]
 
 RESULT_FILE = "build_result.json"
-_BASE = "base"
-_TEACHER = "teacher"
+_BASE, _TEACHER = "base", "teacher"
+_STAGES = (_BASE, _TEACHER, "student")
 SHAPE = Shape(hidden=128, layers=4, heads=4, head_dim=64, mlp=384)
 
 
@@ -56,7 +55,7 @@ def build_models(
     work = out / "work"
     model = _start(work / "start", recipe, plan, say)
     result: dict[str, Any] = {"actfirst": __version__, "plan": asdict(plan), "models": {}}
-    for name in _stages(recipe):
+    for name in _STAGES:
         run = work / name
         if (run / SUMMARY).is_file():
             say(f"{name}: already trained")
@@ -77,12 +76,6 @@ def build_models(
         result["models"][name] = parse_json((run / SUMMARY).read_bytes())
     write_json(out / RESULT_FILE, result)
     return result
-
-
-def _stages(recipe: str) -> list[str]:
-    """A base only where the recipe has one."""
-    base = [_BASE] if f"{recipe}-{_BASE}" in recipe_names() else []
-    return [*base, _TEACHER, "student"]
 
 
 def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
