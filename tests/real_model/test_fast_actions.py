@@ -23,7 +23,7 @@ from actfirst.policy.tokens import PromptEncoder
 from actfirst.records import Mode, TurnContext, Verdict
 from actfirst.rollout.stage import open_references, open_stage
 from actfirst.rollout.task_order import TaskOrder
-from actfirst.training.open import Found, open_collector
+from actfirst.training.parts import Found, open_collector
 from tests.environments import published
 from tests.policy.contexts import CONTEXTS, REFERENCE, contexts
 from tests.real_model import downloads

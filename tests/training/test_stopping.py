@@ -112,7 +112,7 @@ def test_a_request_while_a_run_is_being_opened_ends_it(
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(opening, "_open_here", slow)
+    monkeypatch.setattr(opening, "open_parts", slow)
     with pytest.raises(RunStopped) as stopped:
         train(tiny_config(models, *SETTINGS), tmp_path / "run")
     assert stopped.value.code == 143

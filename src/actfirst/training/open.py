@@ -1,18 +1,17 @@
 """Opens a run and trains it: everything between a recipe and the loop, in the order in which it happens.
 
-    find_parts     what can be refused before anything is written: models, limits, world, splits, references, services
-    open_training  the run folder; engines, teacher and environments where the runtime has them
+    open_training  what a run is made of (`parts.py`), and the run folder
     OpenedRun      the learner as the newest whole checkpoint left it, and all of it put together for the loop
 
-Where parts live: in this process (`local.py`), or as actors of a Ray cluster (`ray/`). The driver is always this
-process: it keeps the buffer and writes the run folder, and it plays the rollouts unless rollout drivers do.
+The driver is always this process: it keeps the buffer and writes the run folder, and it plays the rollouts unless
+rollout drivers do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,41 +21,28 @@ from typing import TYPE_CHECKING
 from actfirst.config.config import Config
 from actfirst.config.load import dump_toml
 from actfirst.engines.base import Engine
-from actfirst.engines.open import NoTeacher, open_engine, open_teacher
-from actfirst.environments.base import EnvironmentPool
 from actfirst.errors import ActfirstError, CheckpointError, LearnerLost, RunStopped
-from actfirst.evaluate.protocol import choose_tasks
 from actfirst.learning.checkpoint import Checkpoint, latest_valid, remove_unfinished
-from actfirst.methods.acting import NextAction, Policy, ThinkThenAct, TrainingPoint, WithoutReference
-from actfirst.methods.table import METHODS, ResponseTiming, method_of, needs_teacher
-from actfirst.models.folder import resolve_model
-from actfirst.policy.tokens import PromptEncoder, open_encoder
-from actfirst.records import Task
-from actfirst.references.base import NoReferences, References
+from actfirst.methods.acting import TrainingPoint
+from actfirst.methods.table import METHODS, method_of
 from actfirst.references.rollouts import RolloutReferences
 from actfirst.rollout.buffer import Ledger, SampleBuffer
-from actfirst.rollout.collect import Collector
-from actfirst.rollout.pacing import Pacer
 from actfirst.rollout.play import Player
 from actfirst.rollout.scoring import EngineTeacher
-from actfirst.rollout.share import Begin
-from actfirst.rollout.stage import Stage, open_references, open_stage
 from actfirst.rollout.stream import RolloutStream
-from actfirst.rollout.task_order import TaskOrder
-from actfirst.rollout.together import together
 from actfirst.runs import files
 from actfirst.runs.lines import Summary
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CHECKPOINTS, SUMMARY, RunFolder
-from actfirst.runs.sinks import Tracked, check_sinks, open_sinks
+from actfirst.runs.sinks import Tracked, open_sinks
 from actfirst.runs.utilisation import UtilisationLine
 from actfirst.training import loop
 from actfirst.training.arrival import Arrival, Scores
 from actfirst.training.checkpoints import Checkpoints
 from actfirst.training.clock import START_UP, StageClock
-from actfirst.training.devices import check_devices
+from actfirst.training.parts import Found, find_parts, open_collector, open_parts
 from actfirst.training.preflight import pin_models
-from actfirst.training.proofs import check_installed, check_limits, check_tokenizers, prove_parts
+from actfirst.training.proofs import prove_parts
 from actfirst.training.run import Evaluations, Training, TrainingLearner
 from actfirst.training.stopping import Stop
 from actfirst.training.stored_state import StoredState
@@ -68,8 +54,6 @@ if TYPE_CHECKING:
     from actfirst.training.local import LocalLearner
     from actfirst.training.ray.drivers import Drivers
     from actfirst.training.ray.learner import RayLearner
-
-_OTHERWISE = {"next_action": NextAction(), "think": ThinkThenAct()}
 
 
 def train(config: Config, folder: Path, *, resume: bool = False, watcher: Watcher | None = None) -> Summary:
@@ -110,59 +94,6 @@ def _finished(config: Config, folder: Path) -> Summary | None:
     return run.summary if whole else None
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a run is made of, found and checked, with nothing under way yet. `teacher` is None on a server, and where
-    nobody asks one."""
-
-    config: Config
-    student: Path
-    teacher: Path | None
-    encoder: PromptEncoder
-    stage: Stage
-    references: References
-    order: TaskOrder
-    evaluated: tuple[Task, ...]
-    evaluated_first: tuple[Task, ...]
-
-
-def find_parts(config: Config) -> Found:
-    """Find and check all parts; raises the error that names what is wrong. Nothing is written."""
-    check_sinks(config.tracking.sinks)
-    student = resolve_model(config.models.student, "models.student")
-    check_installed(config)
-    check_devices(config)
-    # What a server holds is proven when the run begins: it has to be asked.
-    asked_here = needs_teacher(config) and config.teacher.kind != "server"
-    teacher = resolve_model(config.models.teacher, "models.teacher") if asked_here else None
-    if teacher is not None:
-        check_tokenizers(student, teacher)
-    check_limits(config, student, teacher)
-    stage = open_stage(config.environment, config.pool)
-    needed = method_of(config.rollout.method, config.methods).acting.needs_reference
-    section = config.evaluation
-
-    def evaluated(per_split: int) -> tuple[Task, ...]:
-        return tuple(choose_tasks(stage.world, section.splits, per_split))
-
-    return Found(
-        config=config,
-        student=student,
-        teacher=teacher,
-        encoder=open_encoder(student),
-        stage=stage,
-        references=open_references(stage, config.references) if needed else NoReferences(),
-        order=TaskOrder(
-            tuple(stage.world.tasks("train")),
-            config.rollout.tasks_per_batch,
-            config.run.seed,
-            config.rollout.group_size,
-        ),
-        evaluated=evaluated(section.tasks_per_split),
-        evaluated_first=evaluated(section.start_tasks or section.tasks_per_split),
-    )
-
-
 @asynccontextmanager
 async def open_training(
     config: Config, folder: Path, *, resume: bool, watcher: Watcher, stop: Stop | None = None
@@ -182,7 +113,6 @@ async def open_training(
         run_folder = begin(folder, dump_toml(config))
         opened.push(partial(_leave_no_empty_folder, run_folder, resume))
         watcher.preparing("opening engines and environments")
-        open_parts = _open_here if config.runtime.kind == "local" else _open_on_ray
         engine, teacher, pool = await open_parts(found, opened)
         found = replace(found, stage=replace(found.stage, pool=pool))
         run = OpenedRun(found, run_folder, watcher, engine, teacher, begun, stop or Stop())
@@ -203,44 +133,6 @@ def _leave_no_empty_folder(
     if failed and not resumed and folder.is_bare():
         folder.remove()
     return False
-
-
-async def _open_here(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
-    config = found.config
-    engine = open_engine(config.engine, found.student, _rank_of_adapters(config))
-    opened.push_async_callback(engine.close)
-    teacher = open_teacher(config.teacher, config.models.teacher) if needs_teacher(config) else NoTeacher()
-    opened.push_async_callback(teacher.close)
-    opened.push_async_callback(found.stage.pool.close)
-    return engine, teacher, found.stage.pool
-
-
-async def _open_on_ray(found: Found, opened: AsyncExitStack) -> tuple[Engine, Engine, EnvironmentPool]:
-    from actfirst.training.ray.cluster import Demands
-    from actfirst.training.ray.environments import start_pool
-    from actfirst.training.ray.fleet import Fleet, start_fleet
-
-    config, wanted = found.config, Demands.of(found.config)
-    runtime, rank = config.runtime, _rank_of_adapters(config)
-    engine = start_fleet(wanted.engine, config.engine, found.student, runtime, rank)
-    opened.push_async_callback(engine.close)
-    if not needs_teacher(config):
-        teacher: Engine = NoTeacher()
-    elif found.teacher is None:
-        teacher = open_teacher(config.teacher, config.models.teacher)
-    else:
-        teacher = start_fleet(wanted.teacher, config.teacher, found.teacher, runtime)
-    opened.push_async_callback(teacher.close)
-    elsewhere = config.runtime.environment_workers > 0
-    pool = start_pool(wanted.environment, config) if elsewhere else found.stage.pool
-    opened.push_async_callback(pool.close)
-    await together(part.open() for part in (engine, teacher) if isinstance(part, Fleet))
-    return engine, teacher, pool
-
-
-def _rank_of_adapters(config: Config) -> int:
-    """Of those that engines get alone; 0: they get whole weights."""
-    return config.learner.adapter_rank if config.adapters_alone else 0
 
 
 @dataclass
@@ -424,36 +316,3 @@ def stored_state(folder: RunFolder) -> tuple[StoredState, Checkpoint | None]:
         return StoredState.start(), None
     stored = found.checkpoint
     return StoredState.of(stored.trainer_state, stored.samples, str(stored.path)), stored
-
-
-def open_collector(
-    found: Found,
-    acting: Policy,
-    teacher: EngineTeacher,
-    now: Callable[[], float],
-    elsewhere: Begin | None = None,
-) -> Collector:
-    """What plays a batch of tasks and asks the teacher, by the recipe's method; `elsewhere` if others play."""
-    config = found.config
-    method = method_of(config.rollout.method, config.methods)
-    otherwise = _OTHERWISE.get(config.references.otherwise)
-    if otherwise is not None and method.acting.needs_reference:
-        method = replace(method, acting=WithoutReference(method.acting, otherwise))
-    admitted = method.responses is ResponseTiming.DEFERRED and config.rollout.responses == "admitted"
-    # Responses of one version serve as many updates as the lag allows; a batch that was collected during an
-    # update is already one version old when it arrives.
-    fresh_updates = config.learner.max_version_lag + (0 if config.rollout.overlap else 1)
-    cap = config.engine.max_concurrency * config.runtime.rollout_engines
-    return Collector(
-        method=method,
-        player=found.stage.player(acting, config.pool.retries, found.references),
-        teacher=teacher,
-        seed=config.run.seed,
-        budget=config.learner.batch_size * max(1, fresh_updates) if admitted else None,
-        now=now,
-        pacer=Pacer(cap) if config.rollout.pacing else None,
-        sample_order=config.rollout.sample_order,
-        anchored=config.learner.kl_weight > 0,
-        shuffled=config.learner.whole_batches,
-        elsewhere=elsewhere,
-    )

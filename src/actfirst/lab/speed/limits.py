@@ -85,7 +85,7 @@ def _episodes(count: int) -> None:
     from actfirst.methods.acting import TrainingPoint
     from actfirst.records import Completion, EngineStats, StopReason
     from actfirst.rollout.scoring import EngineTeacher
-    from actfirst.training.open import find_parts, open_collector
+    from actfirst.training.parts import find_parts, open_collector
 
     class Parrot:
         """Answers at once, always the same."""

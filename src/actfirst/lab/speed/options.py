@@ -24,7 +24,7 @@ from actfirst.policy.render import read_templates
 from actfirst.records import Task
 from actfirst.rollout.collect import Collector, RolloutBatch
 from actfirst.rollout.scoring import EngineTeacher
-from actfirst.training.open import find_parts, open_collector
+from actfirst.training.parts import find_parts, open_collector
 
 _OFF = (
     "rollout.responses=all",

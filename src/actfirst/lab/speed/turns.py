@@ -28,7 +28,7 @@ from actfirst.policy.history import Prompt
 from actfirst.records import Completion, EngineStats, Mode, Observation, StopReason, Task, TurnContext
 from actfirst.rollout.collect import Collector
 from actfirst.rollout.scoring import EngineTeacher
-from actfirst.training.open import Found, find_parts, open_collector
+from actfirst.training.parts import Found, find_parts, open_collector
 
 if TYPE_CHECKING:
     import torch
