@@ -84,20 +84,39 @@ def test_it_opens_the_first_product_that_is_new_and_not_too_dear() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "clicked", "stage", "action"),
+    ("values", "clicked", "stage", "action", "reasons"),
     [
-        (VALUES, (), "options", "click[b3-wine]"),
-        (VALUES, ("b3-wine",), "options", "click[large]"),
-        (VALUES, ("b3-wine", "large"), "buy", "click[buy now]"),
-        (VALUES[:2], (), "leave", "click[< prev]"),
+        (
+            VALUES,
+            (),
+            "options",
+            "click[b3-wine]",
+            "b3-wine (here), size: large (here). I choose color: b3-wine.",
+        ),
+        (
+            VALUES,
+            ("b3-wine",),
+            "options",
+            "click[large]",
+            "b3-wine (chosen), size: large (here). I choose size: large.",
+        ),
+        (
+            VALUES,
+            ("b3-wine", "large"),
+            "buy",
+            "click[buy now]",
+            "b3-wine (chosen), size: large (chosen). I buy it.",
+        ),
+        (VALUES[:2], (), "leave", "click[< prev]", "b3-wine (here), size: large (not here). I go back."),
     ],
 )
 def test_it_chooses_all_options_before_it_buys_and_leaves_a_product_without_them(
-    values: Sequence[str], clicked: Sequence[str], stage: str, action: str
+    values: Sequence[str], clicked: Sequence[str], stage: str, action: str, reasons: str
 ) -> None:
     history = [OPENED, *((PRODUCT, f"click[{value}]") for value in clicked)]
     turn = expert_turn(context(PRODUCT, (*BUTTONS, *values), *history))
     assert (turn.stage, turn.action) == (stage, action)
+    assert turn.reasoning == f"It needs color: {reasons}"
 
 
 def test_what_was_chosen_for_another_product_does_not_count() -> None:

@@ -12,6 +12,7 @@ before it by copying or by one lookup.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -31,7 +32,6 @@ _OPENING = "find me "
 _NO_QUERY = re.compile(r"[\[\]\s]+")  # brackets would end an action too early
 _RESULT = re.compile(r"^\[(clicked )?button\] (\S+) \[(?:clicked )?button_\]\n.*\n\$([\d.]+)", re.MULTILINE)
 _RESULTS = re.compile(r"^Page \d+ \(Total results: \d+\)$", re.MULTILINE)
-_CHOICE = re.compile(r"^  \[(?:clicked )?button\] (.*) \[(?:clicked )?button_\]$", re.MULTILINE)
 _PAGE = "Instruction:"
 _BACK, _NEXT, _BUY, _HOME = "click[< prev]", "click[next >]", "click[buy now]", "click[back to search]"
 
@@ -97,7 +97,6 @@ class _Shopper:
         self._admissible = {action.lower() for action in context.observation.admissible}
         page = _page(context)
         self.results = [(bool(mark), asin, price) for mark, asin, price in _RESULT.findall(page)]
-        self.choices: list[str] = _CHOICE.findall(page)
         self._chosen = _chosen(context)
 
     def stage(self) -> Stage:
@@ -114,10 +113,14 @@ class _Shopper:
 
     def needs(self) -> tuple[str, ...]:
         """What matters on this page of what is asked."""
-        stage, wish = self.stage(), self._wish
-        if stage == "search":
-            return (f"I need {wish.what}.", self._options(), self._cap())
-        return (self._cap(),) if stage == "choose" else (self._options(),)
+        match self.stage():
+            case "search":
+                return (f"I need {self._wish.what}.", self._options(), self._cap())
+            case "choose":
+                return (self._cap(),)
+            case "details":
+                return (self._options(),)
+        return (self._options(self._mark),)
 
     def decide(self) -> _Step:
         match self.stage():
@@ -128,15 +131,12 @@ class _Shopper:
                 return self._choose()
             case "details":
                 return ("This is a page of details.",), _BACK
-        marks, missing = list[str](), ""
-        for _, value in self._wish.options:
-            if not self._offered(value):
-                return (*marks, f"{value} is not here.", "I go back."), _BACK
-            marks.append(f"{value} is chosen." if value in self._chosen else f"{value} is here.")
-            missing = missing or ("" if value in self._chosen else value)
-        if missing:
-            return (*marks, f"I choose {missing}."), f"click[{missing}]"
-        return (*marks, "I buy it."), _BUY
+            case "leave":
+                return ("I go back.",), _BACK
+            case "buy":
+                return ("I buy it.",), _BUY
+        group, value = next(one for one in self._wish.options if one[1] not in self._chosen)
+        return (f"I choose {group}: {value}.",), f"click[{value}]"
 
     def _choose(self) -> _Step:
         marks = list[str]()
@@ -154,10 +154,16 @@ class _Shopper:
     def _offered(self, value: str) -> bool:
         return _click(value) in self._admissible and parse_action(_click(value)) is not None
 
-    def _options(self) -> str:
-        if not self._wish.options:
-            return "It needs no options."
-        return f"It needs {', '.join(f'{group}: {value}' for group, value in self._wish.options)}."
+    def _mark(self, value: str) -> str:
+        if value in self._chosen:
+            return " (chosen)"
+        return " (here)" if self._offered(value) else " (not here)"
+
+    def _options(self, mark: Callable[[str], str] = lambda value: "") -> str:
+        """All that is needed, in the order of the instruction, each with its mark: a small model copies in one go more
+        easily than it finds again where a part begins."""
+        needed = ", ".join(f"{group}: {value}{mark(value)}" for group, value in self._wish.options)
+        return f"It needs {needed}." if needed else "It needs no options."
 
     def _cap(self) -> str:
         return f"It may cost {self._wish.cap}." if self._wish.cap else "It may cost anything."
