@@ -26,10 +26,8 @@ LEAST_LAYERS = 2
 _SPREAD = 0.48  # of the embeddings; training moves them slowly, beside what they are
 _LOUDNESS = 0.25  # of the last state: a proposal stands out among thousands of tokens
 _FAINT = 0.1  # what is left of random weights where something is written down
-_FIRM = 8.0  # of queries and keys: their size does not matter, but a small one is soon forgotten
-_SHARPNESS = (
-    1.41  # of queries and of keys: sharper ones find as well and learn more slowly what else to look for
-)
+_FIRM = 8.0  # of queries and keys: their size does not matter, but a large one is changed more slowly
+_SHARPNESS = 1.41  # of queries and of keys: enough to find, and soft enough to learn what else to look for
 _NOTE, _PROPOSAL = 4.0, 12.0  # how much is added to the state
 _NEAR = (3.0, 2.0, 1.0, 1.0, 1.0, 1.0)  # weights of the fastest rotations, which tell neighbours apart
 _FAR = 1000  # tokens over which what is looked for may hardly rotate ...
