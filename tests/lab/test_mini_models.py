@@ -88,6 +88,20 @@ def test_the_same_build_makes_models_for_another_world(tmp_path: Path) -> None:
         assert len(encoder.encode_markup(text)) == 1, text
 
 
+def test_titles_and_options_of_several_words_are_one_token_each_and_prices_are_not() -> None:
+    world = open_webshop("", nouns="simple")
+    encoder = PromptEncoder(make_tokenizer(WEBSHOP, world, 1))
+    products = [world.shop.shelf[place] for place in range(len(world.shop.shelf))]
+    assert all(len(encoder.encode_markup(product.title)) == 1 for product in products)
+    values = [value for product in products for _, values in product.options for value in values]
+    several = [value for value in values if " " in value and not value.replace(" ", "").isnumeric()]
+    assert several
+    for value in several:
+        assert len(encoder.encode_markup(f": {value}, and")) == 4, value
+        assert len(encoder.encode_markup(f"click[{value}]")) == 3, value
+    assert len(encoder.encode_markup("$17.5")) == 4
+
+
 def test_spellings_of_a_word_begin_alike_where_the_world_asks_for_it() -> None:
     tokenizer = make_tokenizer(WEBSHOP, open_webshop("", nouns="simple"), 1)
     places = [tokenizer.convert_tokens_to_ids(token) for token in ("black", "\u0120black", "\u0120white")]

@@ -18,6 +18,7 @@ class Lexicon:
     - `phrases`: stock phrases of observations. None of them occurs in reasons or actions.
     - `pieces`: how text is cut before the usual rules cut it, as regular expressions, the first that fits counts.
     - `names`: texts with all names of an opened world, which a sample of walks might lack.
+    - `wholes`: names of an opened world that are one token each, wherever they stand, however many words they have.
     - `walks`: walks through training tasks, at most, whose words are learned.
     - `akin`: tokens that differ by case or by a space before them begin alike in a new model: where much is copied from
       one spelling to another, and each word is rare.
@@ -26,6 +27,7 @@ class Lexicon:
     phrases: tuple[str, ...] = ()
     pieces: tuple[str, ...] = ()
     names: Callable[[Any], Iterable[str]] = _none
+    wholes: Callable[[Any], Iterable[str]] = _none
     walks: int = 900
     akin: bool = False
 

@@ -91,23 +91,23 @@ def test_it_opens_the_first_product_that_is_new_and_not_too_dear() -> None:
             (),
             "options",
             "click[b3-wine]",
-            "b3-wine (here), size: large (here). I choose color: b3-wine.",
+            "b3-wine (here), and size: large (here). I choose color: b3-wine.",
         ),
         (
             VALUES,
             ("b3-wine",),
             "options",
             "click[large]",
-            "b3-wine (chosen), size: large (here). I choose size: large.",
+            "b3-wine (chosen), and size: large (here). I choose size: large.",
         ),
         (
             VALUES,
             ("b3-wine", "large"),
             "buy",
             "click[buy now]",
-            "b3-wine (chosen), size: large (chosen). I buy it.",
+            "b3-wine (chosen), and size: large (chosen). I buy it.",
         ),
-        (VALUES[:2], (), "leave", "click[< prev]", "b3-wine (here), size: large (not here). I go back."),
+        (VALUES[:2], (), "leave", "click[< prev]", "b3-wine (here), and size: large (not here). I go back."),
     ],
 )
 def test_it_chooses_all_options_before_it_buys_and_leaves_a_product_without_them(

@@ -162,7 +162,7 @@ class _Shopper:
     def _options(self, mark: Callable[[str], str] = lambda value: "") -> str:
         """All that is needed, in the order of the instruction, each with its mark: a small model copies in one go more
         easily than it finds again where a part begins."""
-        needed = ", ".join(f"{group}: {value}{mark(value)}" for group, value in self._wish.options)
+        needed = ", and ".join(f"{group}: {value}{mark(value)}" for group, value in self._wish.options)
         return f"It needs {needed}." if needed else "It needs no options."
 
     def _cap(self) -> str:

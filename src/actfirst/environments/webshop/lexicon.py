@@ -1,4 +1,7 @@
-"""The words of the shop: a product's number is one token, and so is every button of its pages."""
+"""The words of the shop: a product's number is one token, and so are its title, each of its options and every button.
+
+Whoever reads it copies numbers and options and never a title, of which there are ten on a page of results.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,24 @@ def _names(world: WebshopWorld) -> Iterator[str]:
     shelf = world.shop.shelf
     for product in (shelf[place] for place in range(len(shelf))):
         yield f"{product.asin} {product.asin.lower()}"
-        yield f"{product.title}\n{product.price_tag}"
+        yield product.price_tag
         yield f"{product.instruction or ''} [{(product.instruction or '').removeprefix('Find me ')}"
         for group, values in product.options:
             yield from (f"{group}: {value}\nclick[{value}]" for value in values)
 
 
-LEXICON = Lexicon(_PHRASES, _PIECES, _names, walks=200, akin=True)
+def _wholes(world: WebshopWorld) -> Iterator[str]:
+    shelf = world.shop.shelf
+    for product in (shelf[place] for place in range(len(shelf))):
+        yield product.title
+        for _, values in product.options:
+            for value in filter(_several_words, values):
+                yield from (value, f" {value}")
+
+
+def _several_words(value: str) -> bool:
+    """Numbers do not count, which stand in prices, too."""
+    return not value.isalnum() and any(map(str.isalpha, value))
+
+
+LEXICON = Lexicon(_PHRASES, _PIECES, _names, _wholes, walks=200, akin=True)

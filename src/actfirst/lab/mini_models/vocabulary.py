@@ -24,7 +24,8 @@ def make_tokenizer(kind: Kind, world: World, walks: int) -> PreTrainedTokenizerF
     """A tokenizer that has seen the names of the world and the texts of some walks through training tasks."""
     templates = [read_templates(kind.prompts), read_templates(kind.prompts, "growing")]
     texts = _texts(kind, world, min(walks, kind.lexicon.walks), templates)
-    return train_tokenizer(texts, kind.lexicon.names(world), kind.lexicon, templates)
+    lexicon = kind.lexicon
+    return train_tokenizer(texts, lexicon.names(world), lexicon, templates, lexicon.wholes(world))
 
 
 def _texts(kind: Kind, world: World, walks: int, templates: Sequence[TemplateSet]) -> Iterator[str]:

@@ -314,7 +314,7 @@ def _relate_spellings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast
     vectors = model.get_input_embeddings().weight
     vocabulary = tokenizer.get_vocab()
     for token, place in sorted(vocabulary.items()):
-        plain = vocabulary.get(token.removeprefix(_SPACE).lower(), place)
+        plain = vocabulary.get(token.removeprefix(_SPACE).removeprefix(" ").lower(), place)
         if plain != place:
             vectors[place] = 0.8 * vectors[plain] + 0.6 * vectors[place]
 

@@ -12,8 +12,7 @@ cut there (`actfirst.policy.tokens`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from actfirst.policy.parsing import ACTION, END_ACTION, END_THINK, THINK
 from actfirst.policy.render import TemplateSet
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
 IM_START, IM_END, END_OF_TEXT = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
@@ -44,9 +44,14 @@ _GPT2 = (
 
 
 def train_tokenizer(
-    texts: Iterable[str], names: Iterable[str], lexicon: Lexicon, templates: Sequence[TemplateSet]
+    texts: Iterable[str],
+    names: Iterable[str],
+    lexicon: Lexicon,
+    templates: Sequence[TemplateSet],
+    wholes: Iterable[str] = (),
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer whose vocabulary is the bytes, and every piece of `names` and `texts` as the lexicon cuts them."""
+    """A tokenizer whose vocabulary is the bytes, every piece of `names` and `texts` as the lexicon cuts them, and each
+    of `wholes`."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -54,7 +59,7 @@ def train_tokenizer(
     cut = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(pieces_of_text, "isolated"), pre_tokenizers.ByteLevel(False, use_regex=False)]
     )
-    phrases = sorted({*_template_sentences(templates), *lexicon.phrases})
+    phrases = sorted({*_template_sentences(templates), *lexicon.phrases, *wholes})
     marks = (THINK, END_THINK, ACTION, END_ACTION)
 
     def with_vocabulary(pieces: Iterable[str]) -> Tokenizer:
@@ -69,10 +74,10 @@ def train_tokenizer(
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces: set[str] = set()
-    # Added tokens are found before text is cut, longest first; what is left between them is cut into pieces.
-    around = re.compile("|".join(map(re.escape, sorted((*marks, *phrases), key=len, reverse=True))))
+    # Added tokens are found before text is cut; what is left between them is cut into pieces.
+    finder = with_vocabulary(alphabet)
     for text in (*_always_known(), *names, *texts):
-        for part in around.split(text):
+        for part in _between(finder, text, len(alphabet)):
             pieces.update(piece for piece, _ in cut.pre_tokenize_str(part))
     core = with_vocabulary([*alphabet, *sorted(pieces - set(alphabet))])
     tokenizer = PreTrainedTokenizerFast(
@@ -84,6 +89,16 @@ def train_tokenizer(
     )
     tokenizer.chat_template = (files(__package__) / "chat_template.jinja").read_text(encoding="utf-8")
     return tokenizer
+
+
+def _between(finder: Tokenizer, text: str, first_added: int) -> Iterator[str]:
+    """What `finder` reads between added tokens, which are those from `first_added` on."""
+    found, end = finder.encode(text), 0
+    for token, (start, after) in zip(found.ids, found.offsets):
+        if token >= first_added:
+            yield text[end:start]
+            end = after
+    yield text[end:]
 
 
 def _always_known() -> list[str]:
