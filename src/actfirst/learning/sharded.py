@@ -24,11 +24,13 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from actfirst.config.sections import LearnerSection
+from actfirst.learning.average import AVERAGE
 from actfirst.learning.balance import balanced_steps
 from actfirst.learning.forward import LayerCall, general_states, supervised_states
 from actfirst.learning.packing import Layout, input_length
 from actfirst.learning.pieces import Module, Pieces, Rotation
-from actfirst.learning.update import AVERAGE, Batch, Learner, Work, fetched
+from actfirst.learning.update import Learner
+from actfirst.learning.work import Batch, Work, fetched
 from actfirst.records import TurnSample
 
 

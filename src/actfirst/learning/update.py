@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 from actfirst.config.sections import LearnerSection
 from actfirst.errors import CheckpointError, UpdateError
 from actfirst.learning.adamw import AdamW
+from actfirst.learning.average import AVERAGE, Average
 from actfirst.learning.decoder import open_decoder
 from actfirst.learning.forward import (
     LayerCall,
@@ -35,18 +36,16 @@ from actfirst.learning.forward import (
     supervised_states,
 )
 from actfirst.learning.lora import add_adapters, merged, scaled
-from actfirst.learning.loss import LossConfig, LossStats, fetch, surrogate_loss, token_mean
+from actfirst.learning.loss import LossConfig, fetch, surrogate_loss, token_mean
 from actfirst.learning.packing import Layout, lay_out, micro_batches
 from actfirst.learning.pieces import PLAIN, Fused, Pieces
 from actfirst.learning.samples import check_samples
 from actfirst.learning.schedule import rate_of
+from actfirst.learning.work import Batch, Work, extra_stats, fetched
 from actfirst.models.folder import read_config
 from actfirst.models.general import open_general
 from actfirst.models.shapes import EMBEDDING, HEAD, hand_written, head_tokens
 from actfirst.records import TurnSample, UpdateStats
-
-AVERAGE = "average"
-"""The moment that holds the averaged weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,32 +60,6 @@ class LearnerState:
     weights: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
     adapters: Mapping[str, Tensor] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What was computed for an update, in parts that can be put together with `+`."""
-
-    sums: LossStats = field(default_factory=LossStats)
-    micro_batches: int = 0
-    rows: int = 0
-
-    def __add__(self, other: Work) -> Work:
-        return Work(self.sums + other.sums, self.micro_batches + other.micro_batches, self.rows + other.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one micro-batch gave: a table of statistics that is still on the device, and its rows."""
-
-    table: Tensor
-    rows: int
-
-
-def fetched(batches: Sequence[Batch]) -> Work:
-    """The work of all micro-batches: the one place where the learner waits for its statistics."""
-    sums = fetch([batch.table for batch in batches])
-    return Work(sums, len(batches), sum(batch.rows for batch in batches))
 
 
 class Learner:
@@ -122,8 +95,7 @@ class Learner:
         self._optimizer = AdamW(
             self._parameters.values(), settings.learning_rate, settings.betas, settings.weight_decay
         )
-        self._average: dict[str, Tensor] = {}
-        self._begin_average({})
+        self._average = Average(self._parameters, settings.average)
 
     def _open(self, folder: Path) -> Any:
         """The model of a folder, in float32."""
@@ -143,7 +115,7 @@ class Learner:
         size = self.settings.batch_size if self.settings.whole_batches else len(samples)
         with _torch_threads(self.settings.threads):
             steps = [self._step(samples[first : first + size]) for first in range(0, len(samples), size)]
-        self._average_weights()
+        self._average.follow(self.version)
         self.version += 1
         work, norm = sum((work for work, _ in steps), Work()), fmean(norm for _, norm in steps)
         sums = work.sums
@@ -157,7 +129,7 @@ class Learner:
             supervised_tokens=sums.tokens,
             samples=len(samples),
             seconds=time.perf_counter() - started,
-            extra=_extra(work, self._loss, len(steps)),
+            extra=extra_stats(work, self._loss, len(steps)),
         )
 
     def fit(self, samples: Sequence[TurnSample], rate: float) -> UpdateStats:
@@ -197,14 +169,14 @@ class Learner:
         """The weights under their Hugging Face names, or with `adapter_sync` = "alone" the adapters, scaled."""
         if not (self.settings.adapter_rank and self.settings.adapter_sync == "alone"):
             return self.named_weights(averaged=averaged)
-        own: Mapping[str, Tensor] = self._average if averaged and self._average else self._parameters
+        own: Mapping[str, Tensor] = (averaged and self._average.weights) or self._parameters
         return scaled(own, self.settings, self._whole)
 
     def named_weights(self, *, averaged: bool = False) -> Iterator[tuple[str, Tensor]]:
         """The weights one after the other, each once, also where two names share one. `averaged`: those that
         `learner.average` keeps; without it the same as ever."""
         parameters: dict[str, Tensor] = dict(self._model.named_parameters())
-        return merged({**parameters, **(self._average if averaged else {})}, self.settings, self._whole)
+        return merged({**parameters, **(self._average.weights if averaged else {})}, self.settings, self._whole)
 
     def state(self) -> LearnerState:
         """What `restore` needs for an exact continuation. Shares memory with the learner."""
@@ -252,7 +224,7 @@ class Learner:
             for name, parameter in self._parameters.items()
             for moment, value in self._optimizer.state.get(parameter, {}).items()
         }
-        return {**moments, **{f"{AVERAGE}.{name}": value for name, value in self._average.items()}}
+        return {**moments, **self._average.moments()}
 
     def set_moments(self, moments: Mapping[str, Tensor]) -> None:
         """Take back what `moments` gave."""
@@ -264,23 +236,9 @@ class Learner:
                 average[name] = value
             else:
                 of_each.setdefault(name, {})[moment] = value
-        self._begin_average(average)
+        self._average.begin(average)
         for name, state in of_each.items():
             self._optimizer.restore(self._parameters[name], state)
-
-    @torch.no_grad()
-    def _begin_average(self, stored: Mapping[str, Tensor]) -> None:
-        """Go on with a stored average; without one, from the weights as they are."""
-        if self.settings.average:
-            own = ((name, stored.get(name, parameter)) for name, parameter in self._parameters.items())
-            self._average = {name: tensor.detach().clone() for name, tensor in own}
-
-    @torch.no_grad()
-    def _average_weights(self) -> None:
-        """The first weights are not good ones, so they are soon forgotten: the decay rises to its value."""
-        decay = min(self.settings.average, (1 + self.version) / (10 + self.version))
-        for name, average in self._average.items():
-            average.lerp_(self._parameters[name], 1 - decay)
 
     def adapters(self) -> dict[str, Tensor]:
         """The adapters for a checkpoint, where they are trained."""
@@ -403,18 +361,3 @@ def _torch_threads(count: int) -> Iterator[None]:
     finally:
         if count:
             torch.set_num_threads(before)
-
-
-def _extra(work: Work, loss: LossConfig, steps: int) -> dict[str, float]:
-    sums, tokens = work.sums, max(work.sums.tokens, 1)
-    return {
-        **({"optimizer_steps": float(steps)} if steps > 1 else {}),
-        **({"anchor_kl": sums.kl / tokens} if loss.kl_weight else {}),
-        **({"entropy": sums.entropy / tokens} if loss.entropy_weight else {}),
-        "dual_clip_fraction": sums.dual_clipped / tokens,
-        "ratio_mean": sums.ratio / tokens if sums.tokens else 1.0,
-        "ratio_min": sums.ratio_min if sums.tokens else 1.0,
-        "ratio_max": sums.ratio_max if sums.tokens else 1.0,
-        "micro_batches": float(work.micro_batches),
-        "computed_tokens": float(work.rows),
-    }
