@@ -13,12 +13,14 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from actfirst.environments.alfworld.kind import KIND as ALFWORLD
 from actfirst.environments.alfworld.world import AlfworldWorld
+from actfirst.environments.scienceworld.lexicon import LEXICON as SCIENCEWORLD_WORDS
 from actfirst.environments.webshop.kind import KIND as WEBSHOP
 from actfirst.environments.webshop.world import open_webshop
 from actfirst.lab.mini_models.build import SHAPE, BuildPlan, build_models
 from actfirst.lab.mini_models.copying import write_copying
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
 from actfirst.lab.pocket_models.build import Shape, new_model
+from actfirst.lab.pocket_models.tokenizer import train_tokenizer
 from actfirst.models.files import read_files
 from actfirst.policy.tokens import PromptEncoder
 from actfirst.training.sft import SftWatcher
@@ -100,6 +102,18 @@ def test_titles_and_options_of_several_words_are_one_token_each_and_prices_are_n
         assert len(encoder.encode_markup(f": {value}, and")) == 4, value
         assert len(encoder.encode_markup(f"click[{value}]")) == 3, value
     assert len(encoder.encode_markup("$17.5")) == 4
+
+
+def test_rooms_boxes_and_pots_of_scienceworld_are_one_token_each() -> None:
+    read = [
+        "move it to the orange box in the living room.",
+        "'orange box', 'flower pot 3'",
+        "It is in flower pot 3.",
+    ]
+    encoder = PromptEncoder(train_tokenizer(read, (), SCIENCEWORLD_WORDS, ()))
+    for text in ("orange box", " orange box", " living room", "flower pot 3", " flower pot 3"):
+        assert len(encoder.encode_markup(text)) == 1, text
+    assert len(encoder.encode_markup(read[0])) == 9
 
 
 def test_spellings_of_a_word_begin_alike_where_the_world_asks_for_it() -> None:

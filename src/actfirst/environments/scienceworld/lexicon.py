@@ -1,4 +1,7 @@
-"""The words of ScienceWorld: the usual list of commands is one token, and numbers are cut into digits."""
+"""The words of ScienceWorld: the usual list of commands is one token, and numbers are cut into digits.
+
+What tasks name by several words (rooms, boxes, pots) is one token each, so that it is found and copied by one look.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,13 @@ _PHRASES = (
     "No known action matches that input.",
 )
 _PIECES = (
+    r" ?(?:art studio|living room)",
+    r" ?\b[a-z]+ box\b",
+    r" ?flower pot [0-9]\b",
     r"\t(?:an?|the)(?= )",
     r"\tA door to the(?= )",
     r"', '(?:door to (?=\p{L}))?",
     r" ?-?\p{N}(?:\.0)?",
 )
 
-LEXICON = Lexicon(_PHRASES, _PIECES, walks=120)
+LEXICON = Lexicon(_PHRASES, _PIECES, walks=120, akin=True)
