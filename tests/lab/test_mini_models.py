@@ -3,6 +3,7 @@ done twice."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from actfirst.environments.webshop.world import open_webshop
 from actfirst.lab.mini_models.build import SHAPE, BuildPlan, build_models
 from actfirst.lab.mini_models.copying import write_copying
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
-from actfirst.lab.pocket_models.build import Shape, new_model
+from actfirst.lab.pocket_models.new_model import Shape, new_model
 from actfirst.lab.pocket_models.tokenizer import train_tokenizer
 from actfirst.models.files import read_files
 from actfirst.policy.tokens import PromptEncoder
@@ -85,7 +86,8 @@ def test_the_same_build_makes_models_for_another_world(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "student")
     encoder = PromptEncoder(tokenizer)
     product = open_webshop("", nouns="simple").shop.shelf[0]
-    assert len(encoder.encode_markup(f" {product.asin} was opened.")) == 5
+    lines = f"[button] {product.asin} [button_]\n'click[{product.asin.lower()}]',\n"
+    assert len(encoder.encode_markup(lines)) == 2
     for text in (product.asin, product.asin.lower(), "[button] Buy Now [button_]", "'search[<your query>]',"):
         assert len(encoder.encode_markup(text)) == 1, text
 
@@ -101,6 +103,7 @@ def test_titles_and_options_of_several_words_are_one_token_each_and_prices_are_n
     for value in several:
         assert len(encoder.encode_markup(f": {value}, and")) == 4, value
         assert len(encoder.encode_markup(f"click[{value}]")) == 3, value
+        assert len(encoder.encode_markup(f"  [button] {value} [button_]\n'click[{value}]',\n")) == 2, value
     assert len(encoder.encode_markup("$17.5")) == 4
 
 
@@ -116,15 +119,23 @@ def test_rooms_boxes_and_pots_of_scienceworld_are_one_token_each() -> None:
     assert len(encoder.encode_markup(read[0])) == 9
 
 
-def test_spellings_of_a_word_begin_alike_where_the_world_asks_for_it() -> None:
+def test_spellings_of_a_name_begin_alike_where_the_world_asks_for_it() -> None:
+    """Also two names in one spelling, but less than one name in two."""
     tokenizer = make_tokenizer(WEBSHOP, open_webshop("", nouns="simple"), 1)
-    places = [tokenizer.convert_tokens_to_ids(token) for token in ("black", "\u0120black", "\u0120white")]
-    likeness = {}
-    for akin in (False, True):
-        vectors = new_model(PLAN.shape, tokenizer, akin).get_input_embeddings().weight[places]
-        likeness[akin] = torch.cosine_similarity(vectors[:1], vectors[1:]).tolist()
-    assert likeness[True][0] > 0.6 > likeness[False][0]
-    assert likeness[True][1] < 0.6
+    tokens = ("black", "\u0120black", "'click[black]',\n", "'click[white]',\n", "\u0120white")
+    places = [tokenizer.convert_tokens_to_ids(token) for token in tokens]
+
+    def likeness(spellings: Sequence[str]) -> torch.Tensor:
+        vectors = new_model(PLAN.shape, tokenizer, spellings).get_input_embeddings().weight[places]
+        return torch.cosine_similarity(vectors[:, None], vectors[None], dim=-1)
+
+    before, after = likeness(()), likeness(WEBSHOP.lexicon.spellings)
+    assert before[0, 1] < 0.6
+    assert before[0, 2] < 0.6
+    assert after[0, 1] > 0.6
+    assert after[0, 2] > 0.6
+    assert after[0, 4] < 0.6
+    assert before[2, 3] < after[2, 3] < 0.7
 
 
 def test_a_new_model_finds_in_its_prompt_what_comes_next() -> None:

@@ -20,8 +20,9 @@ class Lexicon:
     - `names`: texts with all names of an opened world, which a sample of walks might lack.
     - `wholes`: names of an opened world that are one token each, wherever they stand, however many words they have.
     - `walks`: walks through training tasks, at most, whose words are learned.
-    - `akin`: tokens that differ by case or by a space before them begin alike in a new model: where much is copied from
-      one spelling to another, and each word is rare.
+    - `spellings`: how a token may hold a name, as texts with "{}" in its place; upper case and a space before it do not
+      count. Tokens of one name begin alike in a new model: where much is copied from one spelling to another, and each
+      name is rare.
     """
 
     phrases: tuple[str, ...] = ()
@@ -29,7 +30,7 @@ class Lexicon:
     names: Callable[[Any], Iterable[str]] = _none
     wholes: Callable[[Any], Iterable[str]] = _none
     walks: int = 900
-    akin: bool = False
+    spellings: tuple[str, ...] = ()
 
 
 NO_LEXICON = Lexicon()

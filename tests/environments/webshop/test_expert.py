@@ -69,7 +69,7 @@ OPENED = (RESULTS, "click[b000000003]")
 
 def test_it_reads_what_is_asked_for() -> None:
     wish = read_wish(ASKED)
-    assert wish.what == "loose fit women's tops with long sleeve"
+    assert wish.text == "loose fit women's tops with long sleeve with color: b3-wine, and size: large"
     assert wish.options == (("color", "b3-wine"), ("size", "large"))
     assert wish.cap == "50.00"
     assert read_wish("i want a cup").options == ()
@@ -79,7 +79,10 @@ def test_it_opens_the_first_product_that_is_new_and_not_too_dear() -> None:
     turn = expert_turn(context(RESULTS, LISTED))
     assert (turn.stage, turn.action) == ("choose", "click[b000000003]")
     assert turn.reasoning == (
-        "It may cost 50.00. B000000001 was opened. B000000002 costs $704.0, too much. B000000003 costs $10.99 and fits."
+        "It may cost 50.00.\n'click[next >]',\n'click[b000000001]',\n'click[b000000002]',\n"
+        "[button] B000000002 [button_]\nA Golden Top\n$704.0\nIt costs too much.\n"
+        "'click[b000000002]',\n'click[b000000003]',\n"
+        "[button] B000000003 [button_]\nAnother Top\n$10.99 to $18.99\nIt fits."
     )
 
 
@@ -91,23 +94,23 @@ def test_it_opens_the_first_product_that_is_new_and_not_too_dear() -> None:
             (),
             "options",
             "click[b3-wine]",
-            "b3-wine (here), and size: large (here). I choose color: b3-wine.",
+            "b3-wine (here), and size: large (here).\nI choose color: b3-wine.",
         ),
         (
             VALUES,
             ("b3-wine",),
             "options",
             "click[large]",
-            "b3-wine (chosen), and size: large (here). I choose size: large.",
+            "b3-wine (chosen), and size: large (here).\nI choose size: large.",
         ),
         (
             VALUES,
             ("b3-wine", "large"),
             "buy",
             "click[buy now]",
-            "b3-wine (chosen), and size: large (chosen). I buy it.",
+            "b3-wine (chosen), and size: large (chosen).\nI buy it.",
         ),
-        (VALUES[:2], (), "leave", "click[< prev]", "b3-wine (here), and size: large (not here). I go back."),
+        (VALUES[:2], (), "leave", "click[< prev]", "b3-wine (here), and size: large (not here).\nI go back."),
     ],
 )
 def test_it_chooses_all_options_before_it_buys_and_leaves_a_product_without_them(

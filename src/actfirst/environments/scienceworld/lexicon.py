@@ -49,4 +49,4 @@ _PIECES = (
     r" ?-?\p{N}(?:\.0)?",
 )
 
-LEXICON = Lexicon(_PHRASES, _PIECES, walks=120, akin=True)
+LEXICON = Lexicon(_PHRASES, _PIECES, walks=120, spellings=("{}",))

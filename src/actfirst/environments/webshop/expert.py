@@ -5,8 +5,8 @@ lower than 60.00 dollars"). It searches for everything that is asked but the pri
 not opened and that is not too dear, looks whether all wanted options are there, goes back if not, else chooses them and
 buys. It is not the oracle, which knows the product: a page of results says nothing of options, so it has to look.
 
-Its words are the data from which a small teacher learns, so they are regular, and each sentence follows from the text
-before it by copying or by one lookup.
+Its words are the data from which a small teacher learns, so they are regular, and each line follows from the text
+before it by copying or by one lookup. It goes through results by the lines of what can be done, as prompts list it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _OPTIONS = re.compile(r" with ((?:(?! with )[a-z ])+: .*)$")
 _NEXT_OPTION = re.compile(r", and (?=[a-z ]+: )")
 _OPENING = "find me "
 _NO_QUERY = re.compile(r"[\[\]\s]+")  # brackets would end an action too early
-_RESULT = re.compile(r"^\[(clicked )?button\] (\S+) \[(?:clicked )?button_\]\n.*\n\$([\d.]+)", re.MULTILINE)
+_RESULT = re.compile(
+    r"^\[(clicked )?button\] (\S+) \[(?:clicked )?button_\]\n(.*)\n(\$([\d.]+).*)$", re.MULTILINE
+)
 _RESULTS = re.compile(r"^Page \d+ \(Total results: \d+\)$", re.MULTILINE)
 _PAGE = "Instruction:"
 _BACK, _NEXT, _BUY, _HOME = "click[< prev]", "click[next >]", "click[buy now]", "click[back to search]"
@@ -42,7 +44,6 @@ class Wish:
     written, empty for any."""
 
     text: str
-    what: str
     options: tuple[tuple[str, str], ...]
     cap: str
 
@@ -54,8 +55,7 @@ def read_wish(instruction: str) -> Wish:
         text = text[len(_OPENING) :]
     wanted = _OPTIONS.search(text)
     options = tuple(_option(one) for one in _NEXT_OPTION.split(wanted.group(1))) if wanted else ()
-    what = text[: wanted.start()] if wanted else text
-    return Wish(text, what, options, price.group(1) if price else "")
+    return Wish(text, options, price.group(1) if price else "")
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -64,7 +64,17 @@ def _option(text: str) -> tuple[str, str]:
 
 
 _Step = tuple[tuple[str, ...], str]
-"""A decision: the sentences that lead to it, and the action."""
+"""A decision: the lines that lead to it, and the action."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A product on a page of results; `entry` are its lines there."""
+
+    opened: bool
+    asin: str
+    entry: str
+    price: float
 
 
 def expert_turn(context: TurnContext) -> Demonstrated:
@@ -87,7 +97,7 @@ def forgetful_turn(context: TurnContext, rng: Random) -> Demonstrated:
 
 def _said(needs: tuple[str, ...], step: _Step, stage: Stage) -> Demonstrated:
     thoughts, action = step
-    return Demonstrated(" ".join((*needs, *thoughts)), action, stage)
+    return Demonstrated("\n".join((*needs, *thoughts)), action, stage)
 
 
 class _Shopper:
@@ -96,7 +106,10 @@ class _Shopper:
         self._wish = wish
         self._admissible = {action.lower() for action in context.observation.admissible}
         page = _page(context)
-        self.results = [(bool(mark), asin, price) for mark, asin, price in _RESULT.findall(page)]
+        self._results = [
+            _Result(bool(mark), asin, f"[button] {asin} [button_]\n{title}\n{tag}", float(price))
+            for mark, asin, title, tag, price in _RESULT.findall(page)
+        ]
         self._chosen = _chosen(context)
 
     def stage(self) -> Stage:
@@ -115,7 +128,7 @@ class _Shopper:
         """What matters on this page of what is asked."""
         match self.stage():
             case "search":
-                return (f"I need {self._wish.what}.", self._options(), self._cap())
+                return (self._context.instruction,)
             case "choose":
                 return (self._cap(),)
             case "details":
@@ -139,16 +152,19 @@ class _Shopper:
         return (f"I choose {group}: {value}.",), f"click[{value}]"
 
     def _choose(self) -> _Step:
-        marks = list[str]()
-        for opened, asin, price in self.results:
-            if opened:
-                marks.append(f"{asin} was opened.")
-            elif self._wish.cap and float(price) > float(self._wish.cap):
-                marks.append(f"{asin} costs ${price}, too much.")
+        lines = [_listed(_NEXT)]
+        for result in self._results:
+            line = _listed(_click(result.asin))
+            lines.append(line)
+            if result.opened:
+                continue
+            lines.append(result.entry)
+            if self._wish.cap and result.price > float(self._wish.cap):
+                lines += ["It costs too much.", line]
             else:
-                return (*marks, f"{asin} costs ${price} and fits."), _click(asin)
-        if self.results:
-            return (*marks, "I look at more."), _NEXT
+                return (*lines, "It fits."), _click(result.asin)
+        if self._results:
+            return (*lines, "I look at more."), _NEXT
         return ("There are no more.",), _HOME
 
     def _offered(self, value: str) -> bool:
@@ -171,6 +187,11 @@ class _Shopper:
 
 def _click(target: str) -> str:
     return f"click[{target.lower()}]"
+
+
+def _listed(action: str) -> str:
+    """An action as prompts list it."""
+    return f"'{action}',"
 
 
 def _page(context: TurnContext) -> str:

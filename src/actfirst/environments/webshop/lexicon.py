@@ -1,6 +1,7 @@
 """The words of the shop: a product's number is one token, and so are its title, each of its options and every button.
 
-Whoever reads it copies numbers and options and never a title, of which there are ten on a page of results.
+So is a whole line that holds a number or an option and nothing else. What can be done is a list of such lines: it is
+gone through line by line, each of which leads to the next, and whether something is on a page is found by one look.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from actfirst.environments.webshop.world import WebshopWorld
 
 _BUTTONS = ("Back to Search", "< Prev", "Next >", "Description", "Features", "Reviews", "Buy Now", "Search")
+_LISTED = "'click[{}]',\n"
+_RESULTS = ("[button] {} [button_]\n", "[clicked button] {} [clicked button_]\n")
+_OPTIONS = ("  [button] {} [button_]\n", "  [clicked button] {} [clicked button_]\n")
 _PHRASES = (
     *(f"[button] {button} [button_]" for button in _BUTTONS),
-    *(f"'click[{button.lower()}]'," for button in _BUTTONS),
+    *(f"'click[{button.lower()}]',\n" for button in _BUTTONS),
     "'search[<your query>]',",
     "Rating: N.A.",
     "Thank you for shopping with us!",
@@ -34,6 +38,7 @@ _PIECES = (
     _ASIN,
     r"(?:You have clicked|Price:)(?= )",
     r" \(Total results: \d+\)",
+    r"\n\$(?=\d)",
     r" ?\$",
 )
 
@@ -52,9 +57,14 @@ def _wholes(world: WebshopWorld) -> Iterator[str]:
     shelf = world.shop.shelf
     for product in (shelf[place] for place in range(len(shelf))):
         yield product.title
+        yield _LISTED.format(product.asin.lower())
+        yield from (line.format(product.asin) for line in _RESULTS)
         for _, values in product.options:
-            for value in filter(_several_words, values):
-                yield from (value, f" {value}")
+            for value in values:
+                if several := _several_words(value):
+                    yield from (value, f" {value}")
+                if several or value.isalpha() or value.isdecimal():
+                    yield from (line.format(value) for line in (_LISTED, *_OPTIONS))
 
 
 def _several_words(value: str) -> bool:
@@ -62,4 +72,6 @@ def _several_words(value: str) -> bool:
     return not value.isalnum() and any(map(str.isalpha, value))
 
 
-LEXICON = Lexicon(_PHRASES, _PIECES, _names, _wholes, walks=200, akin=True)
+LEXICON = Lexicon(
+    _PHRASES, _PIECES, _names, _wholes, walks=200, spellings=("{}", _LISTED, *_RESULTS, *_OPTIONS)
+)

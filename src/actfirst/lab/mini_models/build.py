@@ -24,7 +24,8 @@ from actfirst.environments.registry import Kind, kind_of, open_world
 from actfirst.errors import ConfigError
 from actfirst.lab.mini_models.copying import write_copying
 from actfirst.lab.mini_models.vocabulary import make_tokenizer
-from actfirst.lab.pocket_models.build import Shape, new_model, publish
+from actfirst.lab.pocket_models.build import publish
+from actfirst.lab.pocket_models.new_model import Shape, new_model
 from actfirst.models.folder import resolve_model
 from actfirst.reading import parse_json
 from actfirst.runs.files import write_json
@@ -83,7 +84,7 @@ def _start(folder: Path, recipe: str, plan: BuildPlan, say: Say) -> Path:
         kind, world = _open(recipe, plan.settings)
         say("tokenizer: collecting the words of the tasks")
         tokenizer = make_tokenizer(kind, world, plan.vocabulary_walks)
-        model = new_model(plan.shape, tokenizer, kind.lexicon.akin)
+        model = new_model(plan.shape, tokenizer, kind.lexicon.spellings)
         write_copying(model)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -12,7 +12,6 @@ world in which they are evaluated is trained on, nor any with the receptacles of
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoTokenizer, Qwen3ForCausalLM
 
 from actfirst import __version__
 from actfirst.config.sections import LearnerSection
@@ -44,6 +43,7 @@ from actfirst.lab.pocket_models.demonstrations import (
     walks,
 )
 from actfirst.lab.pocket_models.measure import Scope, measure_model
+from actfirst.lab.pocket_models.new_model import Shape, new_model
 from actfirst.lab.pocket_models.tokenizer import MAX_POSITIONS, train_tokenizer
 from actfirst.learning.checkpoint import latest_valid, prune, save
 from actfirst.learning.sft import as_samples, batch_at, rate_at
@@ -66,23 +66,9 @@ PROMPT_LIMIT = 640
 _HIGHEST_NUMBER = 4  # how high things of a kind are numbered in pocket houses
 _TELL = 50  # updates between two reports
 _SAVE = 200  # updates between two checkpoints
-_SPACE = "\u0120"  # how byte-level vocabularies write a space
-_NUMBERED = re.compile(rf"{_SPACE}([a-z]+){_SPACE}(\d+)")
 _MODELS = ("teacher", "student")
 _TOKENIZER, _PLAN, _STAGE, _MEASURED = "tokenizer", "plan.json", "stage.json", "measured.json"
 _START, _MODEL = "start", "model"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The size of both models: Qwen3 with tied embeddings and one key-value head."""
-
-    hidden: int = 96
-    layers: int = 3
-    heads: int = 3
-    head_dim: int = 64
-    mlp: int = 256
-    rope_theta: float = 1e6  # names must match over hundreds of tokens: slow rotations leave room for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +98,7 @@ class BuildPlan:
     `faults_in_haste`.
     """
 
-    shape: Shape = Shape()
+    shape: Shape = field(default_factory=Shape)
     vocabulary_walks: int = 300
     short: Stage = Stage(1000, 5000, 600, schedule="constant", prompt_weight=0.2, longest=180)
     base: Stage = Stage(1000, 5000, 2000, learning_rate=1.5e-3, prompt_weight=0.1, final_rate=0.25)
@@ -267,56 +253,6 @@ def _texts(plan: BuildPlan) -> Iterator[str]:
             yield render(templates, Mode.FULL, visit.context, len(visit.context.history))
             yield visit.after.text
             yield from (response_text(turn(visit.context, rng)) for turn in demonstrators)
-
-
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, akin: bool = False) -> PreTrainedModel:
-    """A model of random weights that knows which names are about the same kind of thing, and with `akin` which tokens
-    are one word in several spellings."""
-    torch.manual_seed(0)
-    model = Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=shape.hidden,
-            intermediate_size=shape.mlp,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=1,
-            head_dim=shape.head_dim,
-            max_position_embeddings=MAX_POSITIONS,
-            tie_word_embeddings=True,
-            initializer_range=0.04,
-            rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-    _compose_names(model, tokenizer)
-    if akin:
-        _relate_spellings(model, tokenizer)
-    return model
-
-
-@torch.no_grad()
-def _compose_names(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Let "cup 1" begin near "cup" and "1": what is learned of one name then helps with the others."""
-    vectors = model.get_input_embeddings().weight
-    vocabulary = tokenizer.get_vocab()
-    for token, place in vocabulary.items():
-        if name := _NUMBERED.fullmatch(token):
-            kind, number = (vectors[vocabulary[_SPACE + part]] for part in name.groups())
-            vectors[place] = 0.8 * kind + 0.4 * number + 0.2 * vectors[place]
-
-
-@torch.no_grad()
-def _relate_spellings(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Let " Black", "Black" and " black" begin near "black": what is read in one spelling is copied in another."""
-    vectors = model.get_input_embeddings().weight
-    vocabulary = tokenizer.get_vocab()
-    for token, place in sorted(vocabulary.items()):
-        plain = vocabulary.get(token.removeprefix(_SPACE).removeprefix(" ").lower(), place)
-        if plain != place:
-            vectors[place] = 0.8 * vectors[plain] + 0.6 * vectors[place]
 
 
 def _load(folder: Path) -> PreTrainedModel:
