@@ -16,12 +16,12 @@ from actfirst.runs.manifest import MANIFEST, evaluated_model, step_of, verify_mo
 from actfirst.runs.run import open_run
 from actfirst.runs.run_folder import CONFIG
 
-_SHIPPED = ("pocket", "alfworld-mini", "scienceworld-mini")
+_SHIPPED = ("pocket", "alfworld-mini", "webshop-mini", "scienceworld-mini")
 _SAMPLES, _SAMPLE = 17, 1 << 16  # of a file, and bytes of each
 
 
 def resolve_model(name: str, key: str) -> Path:
-    """A Hugging Face checkpoint folder; `pocket:`, `alfworld-mini:` and `scienceworld-mini:` (student, teacher)
+    """A Hugging Face checkpoint folder; `pocket:`, `alfworld-mini:` and their like (student, teacher)
     ship with the package, `owner/name@revision` comes from the hub, and of a run, or a checkpoint of one, it is the
     model that was trained."""
     folder = fetch(name, key) if is_hub_id(name) else Path(name).expanduser()
