@@ -18,7 +18,7 @@ class Lexicon:
     - `phrases`: stock phrases of observations. None of them occurs in reasons or actions.
     - `pieces`: how text is cut before the usual rules cut it, as regular expressions, the first that fits counts.
     - `names`: texts with all names of an opened world, which a sample of walks might lack.
-    - `wholes`: names of an opened world, and lines that hold one, that are one token each, however many words they have.
+    - `wholes`: names of an opened world, and lines that hold one, that are one token each, however long they are.
     - `walks`: walks through training tasks, at most, whose words are learned.
     - `spellings`: how a token may hold a name, as texts with "{}" in its place; upper case and a space before it do not
       count. Tokens of one name begin alike in a new model: where much is copied from one spelling to another, and each
