@@ -127,7 +127,21 @@ class TestBench:
     def test_quality_needs_a_checkpoint(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "bench", "quality", "run.seed=1")
         assert shown.code == 2
-        assert "name at least one checkpoint" in shown.err
+        assert "name at least one model" in shown.err
+
+    def test_distance_to_the_teacher(self, capsys: pytest.CaptureFixture[str]) -> None:
+        shown = run(
+            capsys, "bench", "distance", "pocket:student", "pocket:teacher", "--tasks", "2", "--contexts", "1"
+        )
+        assert shown.code == 0, shown.err
+        assert [line.split()[:2] for line in shown.out.splitlines()[1:3]] == [
+            ["pocket:student", "2"],
+            ["pocket:teacher", "2"],
+        ]
+        found = json.loads(Path("runs/bench/distance-pocket.json").read_text())
+        assert [row["model"] for row in found["rows"]] == ["pocket:student", "pocket:teacher"]
+        assert found["rows"][1]["change"] == pytest.approx(-found["rows"][0]["distance"], abs=1e-3)
+        assert len(found["answers"]["pocket:student"]) == 2
 
 
 class TestReport:

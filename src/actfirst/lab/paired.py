@@ -24,7 +24,7 @@ _NORMAL = 1.960
 
 
 class Interval(Record):
-    """From `low` to `high` in points of success."""
+    """From `low` to `high`, of success in points."""
 
     low: float
     high: float
@@ -33,8 +33,8 @@ class Interval(Record):
     def leaves_out_zero(self) -> bool:
         return self.low > 0.0 or self.high < 0.0
 
-    def text(self) -> str:
-        return f"{self.low:+.1f} to {self.high:+.1f}"
+    def text(self, digits: int = 1) -> str:
+        return f"{self.low:+.{digits}f} to {self.high:+.{digits}f}"
 
 
 class Difference(Record):
@@ -67,9 +67,14 @@ def difference(first: Sequence[Run], second: Sequence[Run]) -> Difference | None
     return Difference(
         mean=statistics.fmean(values),
         per_seed=per_seed,
-        over_seeds=_interval(values, _t(len(values) - 1)) if len(values) > 1 else None,
+        over_seeds=student_interval(values),
         over_games=_interval(per_game, _NORMAL) if len(per_game) > 1 else None,
     )
+
+
+def student_interval(values: Sequence[float]) -> Interval | None:
+    """95 % of the mean by Student's t; None where there are not two values."""
+    return _interval(values, _t(len(values) - 1)) if len(values) > 1 else None
 
 
 def _success(run: Run) -> float:

@@ -25,6 +25,7 @@ from actfirst.runs.record import read_object
 BENCH_ROLLOUT = "bench-rollout"
 BENCH_QUALITY = "bench-quality"
 BENCH_STAGES = "bench-stages"
+BENCH_DISTANCE = "bench-distance"
 EVALUATION = "evaluation"
 KINDS = (BENCH_ROLLOUT, BENCH_QUALITY, EVALUATION, PREPARATION)
 

@@ -7,7 +7,7 @@ one line at the end of this file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +17,10 @@ from actfirst.cli.options import Model, Out, Overrides, Recipe
 from actfirst.cli.progress import progress
 from actfirst.methods.strategies import Strategy
 from actfirst.terminal.visible import say
+
+if TYPE_CHECKING:
+    from actfirst.config.config import Config
+    from actfirst.lab.quality_bench import FrozenCheckpoint
 
 app = typer.Typer(help="Measure rollouts and environments, and store the results.", no_args_is_help=True)
 RESULTS = Path("runs") / "bench"
@@ -119,20 +123,12 @@ def quality(
 
     Of a run folder the newest checkpoint is played. Result: runs/bench/quality-RECIPE.json.
     """
-    from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
-    from actfirst.errors import ConfigError
-    from actfirst.lab.quality_bench import FrozenCheckpoint, Workload, measure
-    from actfirst.models.folder import recipe_of, resolve_model
+    from actfirst.lab.quality_bench import Workload, measure
 
-    settings = [text for text in checkpoints if "=" in text]
-    names = [text for text in checkpoints if "=" not in text]
-    if not names:
-        raise ConfigError("name at least one checkpoint, as in `actfirst bench quality pocket:student`")
-    used = recipe or str(recipe_of(names[0]) or "pocket")
+    used, config, frozen = _named_models(checkpoints, recipe, "quality")
     path = out or RESULTS / f"quality-{short_name(used)}.json"
-    frozen = [FrozenCheckpoint(name, resolve_model(name, "CHECKPOINT")) for name in names]
-    config, load = resolve(used, settings), Workload(tasks, seed, tuple(act or Strategy))
+    load = Workload(tasks, seed, tuple(act or Strategy))
     with progress("trajectories") as told:
         measure(config, used, frozen, load, path, lambda what, done, of: told(done, of, what))
     _show_quality(path)
@@ -175,6 +171,53 @@ def stages(
     print_note(f"result: {path}")
 
 
+def distance(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL|KEY=VALUE", help="Model or run folders; and settings.")
+    ],
+    recipe: Annotated[str | None, typer.Option(help="Default: the run's own, else pocket.")] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="Training tasks, drawn by task type.")] = 20,
+    contexts: Annotated[int, typer.Option(min=1, help="Turns of each task's reference.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the draws, the same for all models.")] = 42,
+    out: Out = None,
+) -> None:
+    """Say how far models are from the teacher in the same contexts: the reverse KL per token of their own responses.
+
+    \b
+    actfirst bench distance pocket:student runs/pocket-1
+    actfirst bench distance STUDENT runs/qwen --recipe alfworld-qwen models.teacher=TEACHER environment.folder=GAMES
+
+    Contexts are turns of references. What training has closed shows here long before it shows in success; the change
+    is that to the first model, with a 95 % interval over tasks. Result: runs/bench/distance-RECIPE.json.
+    """
+    from actfirst.config.recipe_files import short_name
+    from actfirst.lab.distance import Workload, measure, summarise
+    from actfirst.lab.stored import BENCH_DISTANCE, store
+
+    used, config, named = _named_models(models, recipe, "distance")
+    with progress("responses") as told:
+        answers = measure(config, named, Workload(tasks, contexts, seed), told)
+    rows = summarise(answers)
+    path = out or RESULTS / f"distance-{short_name(used)}.json"
+    fields = {"recipe": used, "teacher": config.models.teacher, "rows": [row.to_json() for row in rows]}
+    said = {name: [one.to_json() for one in found] for name, found in answers.items()}
+    store(path, BENCH_DISTANCE, {**fields, "answers": said})
+    print_records(
+        {
+            "model": row.model,
+            "contexts": f"{row.contexts:,}",
+            "reverse KL per token": f"{row.distance:.3f}",
+            "95 %": row.interval.text(3) if row.interval else "–",
+            "change": "–" if row.change is None else f"{row.change:+.3f}",
+            "its 95 %": row.change_interval.text(3) if row.change_interval else "–",
+            "tokens each": f"{row.tokens:.1f}",
+            "listed actions (%)": f"{row.admissible:.1f}",
+        }
+        for row in rows
+    )
+    print_note(f"result: {path}")
+
+
 def gigpo(
     file: Annotated[Path, typer.Argument(help="Cases with known advantages, as JSON.")],
 ) -> None:
@@ -193,6 +236,24 @@ def gigpo(
     print_note(f"{found.cases} cases, {found.steps} steps; largest difference {found.worst:.2g}")
     if found.worst > TOLERANCE:
         raise typer.Exit(1)
+
+
+def _named_models(
+    texts: list[str], recipe: str | None, command: str
+) -> tuple[str, Config, list[FrozenCheckpoint]]:
+    """What a command line names by models and settings: the recipe's name, the recipe with the settings, the models."""
+    from actfirst.config.load import resolve
+    from actfirst.errors import ConfigError
+    from actfirst.lab.quality_bench import FrozenCheckpoint
+    from actfirst.models.folder import recipe_of, resolve_model
+
+    settings = [text for text in texts if "=" in text]
+    names = [text for text in texts if "=" not in text]
+    if not names:
+        raise ConfigError(f"name at least one model, as in `actfirst bench {command} pocket:student`")
+    used = recipe or str(recipe_of(names[0]) or "pocket")
+    frozen = [FrozenCheckpoint(name, resolve_model(name, "MODEL")) for name in names]
+    return used, resolve(used, settings), frozen
 
 
 def _show_rollout(path: Path) -> None:
@@ -248,6 +309,7 @@ def _show_quality(path: Path) -> None:
 app.command("rollout")(rollout)
 app.command("quality")(quality)
 app.command("stages")(stages)
+app.command("distance")(distance)
 app.command("gigpo")(gigpo)
 app.command("envs")(bench_envs.envs)
 app.command("storing")(bench_storing.storing)
