@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from actfirst.environments.webshop.expert import expert_turn, forgetful_turn, read_wish
+from actfirst.environments.webshop.expert import expert_turn, read_wish, undecided_turn
 from actfirst.environments.webshop.kind import KIND
 from actfirst.environments.webshop.world import WebshopWorld, open_webshop
 from actfirst.records import Observation, Pair, Task, TurnContext
@@ -151,7 +151,7 @@ def test_the_novice_says_the_truth_and_draws_other_conclusions() -> None:
     rng, differ, late = random.Random(0), 0, 0
     for task in world.tasks("train")[:30]:
         for now, _ in played(world, task):
-            right, wrong = expert_turn(now), forgetful_turn(now, rng)
+            right, wrong = expert_turn(now), undecided_turn(now, rng)
             assert KIND.rules.valid(wrong.action, now.observation)
             assert wrong.stage == right.stage
             assert wrong.reasoning.split(".")[0] == right.reasoning.split(".")[0], "what is needed"

@@ -31,6 +31,14 @@ Stage = Literal["search", "take", "treat", "place", "light", "second", "free"]
 use the lamp, all that concerns the second of two objects, or to put down what is not wanted."""
 
 
+_HESITATIONS = {
+    "treat": ("I must look at it first.", "examine {}"),
+    "place": ("Likely it is in place.", "look"),
+    "light": ("I have it now.", "inventory"),
+    "second": ("I need nothing.", "inventory"),
+}
+"""By stage what somebody says and does who does not know how to go on."""
+
 _Step = tuple[tuple[str, ...], str]
 """A decision: the sentences that lead to it, and the action."""
 
@@ -45,22 +53,20 @@ def expert_turn(
     return _said(goal, expert.stage(), belief, expert.decide(), context, rng)
 
 
-def forgetful_turn(context: TurnContext, rng: Random, experience: Prior | None = None) -> Demonstrated:
-    """What the expert would do if the task were to bring one object to its place, as it is.
+def hesitant_turn(context: TurnContext, experience: Prior | None = None) -> Demonstrated:
+    """What somebody does who has the object and does not know how to go on: look at it, or around.
 
-    It forgets that the object has to be cleaned, heated, cooled or looked at, and that one of two is in place already;
-    where nothing is left to forget, it takes it to another place. What it says of the task, of itself and of what it
-    holds is true; only what follows from that is not.
+    What it says of the task, of itself and of what it holds is true; only what follows from that is not. It hesitates
+    in another way at every stage, so being cured of one says little of the next. And nothing it does wrong is right
+    elsewhere: what a student is cured of takes nothing else away.
     """
     goal = read_instruction(context.instruction)
     belief = recall(context)
-    expert = _Expert(goal, belief, context.observation.admissible, experience)
-    stage, place = expert.stage(), goal.place
-    if stage in ("place", "light"):
-        homes = sorted({kind_of(place) for place in belief.places} - {goal.place}) or [goal.place]
-        place = rng.choice(homes)
-    other = _Expert(Instruction("pick", goal.item, place), belief, context.observation.admissible, experience)
-    return _said(goal, stage, belief, other.decide(), context, None)
+    admissible = context.observation.admissible
+    stage = _Expert(goal, belief, admissible, experience).stage()
+    thought, action = _HESITATIONS.get(stage, _HESITATIONS["second"])
+    action = action.format(belief.held)
+    return _said(goal, stage, belief, ((thought,), action if action in admissible else "look"), context, None)
 
 
 def _said(

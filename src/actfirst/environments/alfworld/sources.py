@@ -56,11 +56,11 @@ def demonstrate(context: TurnContext, experienced: bool = False) -> Demonstrated
     return expert_turn(context, experience=_experience(experienced))
 
 
-def forget(context: TurnContext, rng: Random, experienced: bool = False) -> Demonstrated:
-    """The same expert about a simpler task: it reads well, and forgets what the task asks for here."""
-    from actfirst.environments.alfworld.expert import forgetful_turn
+def hesitate(context: TurnContext, rng: Random, experienced: bool = False) -> Demonstrated:
+    """Somebody who reads well and does not know what comes next."""
+    from actfirst.environments.alfworld.expert import hesitant_turn
 
-    return forgetful_turn(context, rng, _experience(experienced))
+    return hesitant_turn(context, _experience(experienced))
 
 
 def hurry(context: TurnContext, rng: Random) -> str:
@@ -85,6 +85,6 @@ def sources(experienced: bool) -> ReferenceSources:
         },
         rewrite,
         demonstrator=expert,
-        novice=partial(forget, experienced=experienced),
+        novice=partial(hesitate, experienced=experienced),
         hasty=hurry,
     )

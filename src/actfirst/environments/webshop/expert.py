@@ -36,6 +36,7 @@ _RESULT = re.compile(
 _RESULTS = re.compile(r"^Page \d+ \(Total results: \d+\)$", re.MULTILINE)
 _PAGE = "Instruction:"
 _BACK, _NEXT, _BUY, _HOME = "click[< prev]", "click[next >]", "click[buy now]", "click[back to search]"
+_DETAILS = ("click[description]", "click[features]", "click[reviews]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,14 @@ def expert_turn(context: TurnContext) -> Demonstrated:
     return _said(shopper.needs(), shopper.decide(), shopper.stage())
 
 
-def forgetful_turn(context: TurnContext, rng: Random) -> Demonstrated:
-    """What the shopper would do if no option had been asked for: it buys what it has opened, as it is. Where nothing is
-    left to forget it goes back. What it says of what it needs is true; only what follows from that is not."""
+def undecided_turn(context: TurnContext, rng: Random) -> Demonstrated:
+    """What a shopper does who cannot decide: it reads about a product, and again. What it says of what it needs is
+    true; only what follows from that is not. Nothing it does wrong is right elsewhere: what a student is cured of takes
+    nothing else away."""
     right = _Shopper(context, read_wish(context.instruction))
-    step: _Step = right.decide()
-    if right.stage() in ("leave", "options"):
-        step = (("I buy it.",), _BUY)
-    elif right.stage() == "buy":
-        step = (("I go back.",), _BACK)
+    step, details = right.decide(), right.details()
+    if right.stage() in ("leave", "options", "buy") and details:
+        step = (("I look at details.",), rng.choice(details))
     return _said(right.needs(), step, right.stage())
 
 
@@ -150,6 +150,10 @@ class _Shopper:
                 return ("I buy it.",), _BUY
         group, value = next(one for one in self._wish.options if one[1] not in self._chosen)
         return (f"I choose {group}: {value}.",), f"click[{value}]"
+
+    def details(self) -> list[str]:
+        """The pages about a product that can be opened."""
+        return [action for action in _DETAILS if action in self._admissible]
 
     def _choose(self) -> _Step:
         lines = [_listed(_NEXT)]

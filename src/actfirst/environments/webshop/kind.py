@@ -68,9 +68,9 @@ def _demonstrate(context: TurnContext) -> Demonstrated:
 
 
 def _forget(context: TurnContext, rng: random.Random) -> Demonstrated:
-    from actfirst.environments.webshop.expert import forgetful_turn
+    from actfirst.environments.webshop.expert import undecided_turn
 
-    return forgetful_turn(context, rng)
+    return undecided_turn(context, rng)
 
 
 def rewrite(action: str, seen: Observation) -> Iterator[str]:
