@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actfirst.config.load import resolve
-from actfirst.errors import ConfigError
+from actfirst.errors import ConfigError, TeacherError
 from actfirst.lab.distance import Answer, Workload, measure, summarise
 from actfirst.lab.quality_bench import FrozenCheckpoint
 from actfirst.models.folder import resolve_model
@@ -51,3 +51,10 @@ def test_the_teacher_is_at_no_distance_from_itself_and_the_student_is() -> None:
     assert where["student"] == where["teacher"], "the same contexts"
     assert len(set(where["student"])) == 6
     assert [one[:2] for one in told if one[2] == "teacher"] == [(done, 6) for done in range(1, 7)]
+
+
+def test_a_teacher_with_other_tokens_is_refused() -> None:
+    student = FrozenCheckpoint("student", resolve_model("pocket:student", ""))
+    config = resolve("pocket", ["models.teacher=alfworld-mini:teacher"])
+    with pytest.raises(TeacherError, match="do not share a tokenizer"):
+        measure(config, [student], Workload(tasks=1, per_task=1), lambda *one: None)

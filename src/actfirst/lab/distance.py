@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 
 from actfirst.config.config import Config
@@ -23,6 +24,7 @@ from actfirst.lab.paired import Interval, student_interval
 from actfirst.lab.quality_bench import FrozenCheckpoint
 from actfirst.lab.repetition import exactly_valid
 from actfirst.methods.acting import Policy, ReplayReference
+from actfirst.models.folder import resolve_model
 from actfirst.records import Task, TurnContext
 from actfirst.rollout.play import ContextSink, EpisodeKey, Player
 from actfirst.rollout.scoring import EngineTeacher
@@ -30,6 +32,7 @@ from actfirst.rollout.together import together
 from actfirst.runs.record import Record
 from actfirst.seeds import derive_seed
 from actfirst.training.playing import open_player
+from actfirst.training.proofs import check_tokenizers
 
 Told = Callable[[int, int, str], None]
 
@@ -90,11 +93,20 @@ def summarise(answers: Mapping[str, Sequence[Answer]]) -> list[DistanceRow]:
     return [_row(name, found, first if place else {}) for place, (name, found) in enumerate(answers.items())]
 
 
+def per_token(student: Sequence[float], teacher: Sequence[float], mask: Sequence[int]) -> float:
+    """The sampled reverse KL of a response: the mean of (student - teacher) over the tokens that were generated."""
+    return statistics.fmean(
+        own - its for own, its, counts in zip(student, teacher, mask, strict=True) if counts
+    )
+
+
 async def _answers(config: Config, model: FrozenCheckpoint, workload: Workload, told: Told) -> list[Answer]:
     async with AsyncExitStack() as opened:
         stage, player = await opened.enter_async_context(
             open_player(config, model.model, config.rollout.generation, references=True)
         )
+        if config.teacher.kind != "server":
+            check_tokenizers(model.model, resolve_model(config.models.teacher, "models.teacher"))
         engine = open_teacher(config.teacher, config.models.teacher)
         opened.push_async_callback(engine.close)
         teacher = EngineTeacher(engine)
@@ -106,13 +118,11 @@ async def _answers(config: Config, model: FrozenCheckpoint, workload: Workload, 
         ]
         if not asked:
             raise ConfigError("none of the drawn tasks has a reference whose turns could be answered")
-        done = 0
+        done = count(1)
 
         async def one(task: Task, context: TurnContext) -> Answer:
-            nonlocal done
             answer = await _answer(player.policy, teacher, task, context, workload.seed)
-            done += 1
-            told(done, len(asked), model.name)
+            told(next(done), len(asked), model.name)
             return answer
 
         return list(await together(one(*each) for each in asked))
@@ -136,14 +146,11 @@ async def _answer(
     except EpisodeError:
         return Answer(task=task.id, turn=context.turn, distance=None, tokens=0, admissible=False)
     scores = (await teacher.score(response)).logprobs
-    apart = [
-        own - its for own, its, counts in zip(response.logprobs, scores, response.mask, strict=True) if counts
-    ]
     return Answer(
         task=task.id,
         turn=context.turn,
-        distance=statistics.fmean(apart) if apart else None,
-        tokens=len(apart),
+        distance=per_token(response.logprobs, scores, response.mask) if any(response.mask) else None,
+        tokens=sum(response.mask),
         admissible=response.action is not None and exactly_valid(response.action, context.observation),
     )
 

@@ -18,10 +18,10 @@ from actfirst.environments.base import Environment
 from actfirst.environments.registry import kind_of, open_world
 from actfirst.environments.solving import Demonstrator
 from actfirst.errors import ConfigError
+from actfirst.lab.distance import per_token
 from actfirst.records import Pair, TurnContext
 from actfirst.runs.episodes import EpisodeLine
 from actfirst.runs.record import Record
-from actfirst.runs.responses import TrainedResponseLine
 from actfirst.runs.run import Run, open_run
 from actfirst.runs.run_folder import CONFIG
 
@@ -80,7 +80,9 @@ def _rows(run: Run, visited: Mapping[str, list[str]]) -> list[StageRow]:
     for line in run.responses():
         last = max(last, line.update)
         if line.teacher and any(line.mask) and line.episode in visited:
-            distances[visited[line.episode][line.turn - 1]].append((line.update, _distance(line)))
+            distances[visited[line.episode][line.turn - 1]].append(
+                (line.update, per_token(line.student, line.teacher, line.mask))
+            )
     return [
         StageRow(
             run=run.folder.name,
@@ -94,14 +96,6 @@ def _rows(run: Run, visited: Mapping[str, list[str]]) -> list[StageRow]:
         )
         for stage, count in turns.most_common()
     ]
-
-
-def _distance(line: TrainedResponseLine) -> float:
-    return statistics.fmean(
-        student - teacher
-        for student, teacher, counts in zip(line.student, line.teacher, line.mask, strict=True)
-        if counts
-    )
 
 
 def _mean(values: list[float]) -> float | None:
