@@ -20,6 +20,7 @@ from actfirst.lab.report.main_table import main_table
 from actfirst.lab.report.page import write_report
 from actfirst.lab.report.run_tables import (
     alignment_table,
+    curve_table,
     early_window,
     latency_table,
     reach_table,
@@ -139,6 +140,20 @@ class TestOtherTables:
         # vanilla reaches 50 % at its ends; ActFirst's lines pass it at 2/3 of 50 s and 1/2 of 40 s
         assert column(table, "Seconds") == ["110.0 ± 14.1", "26.7 ± 9.4", "≥ 66.7 ± 18.9"]
         assert column(table, "Sooner by")[1] == "4.50 ± 2.12×"
+
+    def test_success_over_training_and_at_equal_time(self, sources: Sources) -> None:
+        heads, vanilla, actfirst, without = texts(curve_table(sources.settings[0], 1))
+        # ActFirst ends after 50 and 40 s; vanilla is then at 45 of 100 and of 120 s, on its way from 0 to 50 %
+        assert heads == ["Method", "Update 0", "Update 8", "After 45 s"]
+        assert vanilla[1:] == ["0.0 ± 0.0", "50.0 ± 0.0", "20.6 ± 2.7"]
+        # 45 of 50 s on the way to 75 %, and the end of the run that was over after 40 s
+        assert actfirst[1:] == ["0.0 ± 0.0", "87.5 ± 17.7", "83.8 ± 23.0"]
+        assert without[3] == "28.1 ± 19.9"
+
+    def test_success_over_training_says_when(self, sources: Sources) -> None:
+        table = curve_table(sources.settings[0], 1)
+        assert table is not None
+        assert table.texts()[0][2] == "50.0 ± 0.0 (110 s)"
 
     def test_throughput_and_its_parts(self, sources: Sources) -> None:
         heads, vanilla, actfirst, _ = texts(throughput_table(sources.settings[0], 1))
@@ -358,6 +373,7 @@ class TestPage:
         assert files == [
             "ablation",
             "alignment-1",
+            "curve-1",
             "differences-1",
             "latency-1",
             "main-1",

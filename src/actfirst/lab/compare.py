@@ -138,12 +138,12 @@ def spread_over_time(runs: Sequence[Run]) -> list[tuple[float, float, float, flo
     for update in shared:
         points = [curve[update] for curve in curves]
         values = [point.success_rate for point in points]
-        seconds = statistics.fmean(map(_seconds_at, runs, points))
+        seconds = statistics.fmean(map(seconds_at, runs, points))
         spread.append((seconds, statistics.fmean(values), min(values), max(values)))
     return spread
 
 
-def _seconds_at(run: Run, point: EvaluationPoint) -> float:
+def seconds_at(run: Run, point: EvaluationPoint) -> float:
     last = run.finished and point.update == run.summary.updates
     return run.summary.training_seconds if last else point.training_seconds
 
@@ -164,6 +164,22 @@ def seconds_until(curve: Sequence[EvaluationPoint], target: float) -> float | No
             share = (target - before.success_rate) / (point.success_rate - before.success_rate)
             return before.training_seconds + share * (point.training_seconds - before.training_seconds)
     return None
+
+
+def success_at(run: Run, seconds: float) -> float | None:
+    """Success after so many training seconds, linear between evaluations; that of the end for a run which is over by
+    then, None for one that was not evaluated."""
+    if not run.curve:
+        return None
+    before = run.curve[0]
+    for point in run.curve[1:]:
+        start, end = before.training_seconds, seconds_at(run, point)
+        if start <= seconds < end:
+            return before.success_rate + (point.success_rate - before.success_rate) * (seconds - start) / (
+                end - start
+            )
+        before = point
+    return before.success_rate
 
 
 def _result(method: MethodRuns, first: MethodRuns, target: float | None) -> MethodResult:

@@ -23,7 +23,13 @@ from actfirst.lab.report.cost_table import cost_table
 from actfirst.lab.report.differences import differences_table, figures_of
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
-from actfirst.lab.report.run_tables import alignment_table, latency_table, reach_table, throughput_table
+from actfirst.lab.report.run_tables import (
+    alignment_table,
+    curve_table,
+    latency_table,
+    reach_table,
+    throughput_table,
+)
 from actfirst.lab.report.sources import Sources, find_sources
 from actfirst.runs.files import write_atomically, write_json, writing
 
@@ -97,7 +103,7 @@ def make_sections(sources: Sources, drawings: Path) -> list[Section]:
         Section(
             "time",
             "Success against time",
-            _each(reach_table, settings),
+            (*_each(curve_table, settings), *_each(reach_table, settings)),
             _each(partial(figures.draw_performance, folder=drawings), settings),
         ),
         Section(

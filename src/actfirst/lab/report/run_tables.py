@@ -1,4 +1,4 @@
-"""Tables of what runs did on the way: time to quality, throughput, reference alignment, latency of turns."""
+"""Tables of what runs did on the way: success over training, time to quality, throughput, alignment, latency."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from actfirst.errors import RunFolderError
 from actfirst.lab.alignment_rates import RATES
-from actfirst.lab.compare import MethodResult, MethodRuns, compare
+from actfirst.lab.compare import MethodResult, MethodRuns, compare, seconds_at, success_at
 from actfirst.lab.latency import profile
 from actfirst.lab.report.cells import NOTHING, Cell, Table, Words, number
-from actfirst.lab.report.sources import VANILLA, Setting
+from actfirst.lab.report.sources import OURS, VANILLA, Setting
 from actfirst.lab.spread import Percentiles
 from actfirst.lab.throughput import EARLY_SECONDS, RunTimes, decompose, times_of
 from actfirst.records import ActionSource
+from actfirst.runs.evaluations import Statistic
 from actfirst.runs.lines import AlignmentCounts
 
 
@@ -48,6 +49,63 @@ def _reach_cells(method: MethodResult, base: MethodResult) -> tuple[Cell, Cell]:
     seconds = number(reach.seconds, 1, method.paths, before=bound, aside=arrived)
     bound = "≥ " if reach.sooner_is_lower_bound else ""
     return seconds, number(reach.sooner, 2, [*method.paths, *base.paths], before=bound, unit="×")
+
+
+def curve_table(setting: Setting, place: int) -> Table | None:
+    """Success at the evaluated checkpoints, and at the time at which ours is over."""
+    curves = [(group, _points(group)) for group in setting.groups]
+    updates = sorted({update for _, points in curves for update in points})
+    if len(updates) < 2:
+        return None
+    heads = ["Method", *(f"Update {update}" for update in updates)]
+    rows: list[tuple[Cell, ...]] = [
+        (Words(group.label), *(_point_cell(group, points.get(update)) for update in updates))
+        for group, points in curves
+    ]
+    note = (
+        "Success (%) after so many updates, mean and deviation over training seeds, and in brackets the training "
+        "time by then. Checkpoints on the way may have fewer evaluation seeds than the last."
+    )
+    if (ours := setting.group(OURS)) is not None:
+        end = statistics.fmean(run.summary.training_seconds for run in ours.runs)
+        heads.append(f"After {end:.0f} s")
+        rows = [(*row, _at_time(group, end)) for row, (group, _) in zip(rows, curves, strict=True)]
+        note += (
+            f" The last column is at equal time, {end:.0f} s, when {ours.label} ends: linear between checkpoints, and "
+            "the end of what was over before."
+        )
+    return Table(
+        slug=f"curve-{place}",
+        title=f"Success over training, {setting.label}",
+        note=note,
+        heads=tuple(heads),
+        rows=tuple(rows),
+    )
+
+
+def _points(group: MethodRuns) -> dict[int, tuple[float, Statistic]]:
+    """Mean seconds and success by update, where all runs of the method were evaluated."""
+    by_run = [{point.update: point for point in run.curve} for run in group.runs]
+    shared = set.intersection(*map(set, by_run)) if by_run else set()
+    return {
+        update: (
+            statistics.fmean(seconds_at(run, one[update]) for run, one in zip(group.runs, by_run, strict=True)),
+            Statistic.over([one[update].success_rate for one in by_run]),
+        )
+        for update in shared
+    }
+
+
+def _point_cell(group: MethodRuns, found: tuple[float, Statistic] | None) -> Cell:
+    if found is None:
+        return Words(NOTHING)
+    seconds, success = found
+    return number(success, 1, group.paths, aside=f"({seconds:.0f} s)")
+
+
+def _at_time(group: MethodRuns, seconds: float) -> Cell:
+    found = [value for run in group.runs if (value := success_at(run, seconds)) is not None]
+    return number(Statistic.over(found) if len(found) == len(group.runs) else None, 1, group.paths)
 
 
 def alignment_table(setting: Setting, place: int) -> Table | None:
