@@ -151,6 +151,16 @@ class TestReport:
         assert shown.code == 0
         assert "<h1>Mine</h1>" in Path("runs/report/index.html").read_text()
 
+    def test_its_figures_are_put_together_with_others(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for seed in (42, 43):
+            write_method_run(Path(f"runs/{seed}/vanilla"), "vanilla", seed, seconds=10.0, solved=2)
+            assert run(capsys, "report", f"runs/{seed}").code == 0
+        files = [f"runs/{seed}/report/figures.json" for seed in (42, 43)]
+        shown = run(capsys, "figures", *files, "--out", "all.json")
+        assert shown.code == 0
+        assert "| Vanilla OPD | 42, 43 | 50.0, 50.0 |" in shown.out
+        assert run(capsys, "figures", "all.json").out == shown.out
+
     def test_nothing_to_report_on_is_one_message(self, capsys: pytest.CaptureFixture[str]) -> None:
         shown = run(capsys, "report", "nowhere")
         assert shown.code == 2

@@ -29,7 +29,7 @@ from actfirst.cli import (
 )
 from actfirst.cli.console import print_error
 from actfirst.cli.doctor.command import doctor
-from actfirst.cli.lab import bench, compare, lab, mini, plan, pocket, report, theory, torture
+from actfirst.cli.lab import bench, compare, figures, lab, mini, plan, pocket, report, theory, torture
 from actfirst.errors import ActfirstError, ConfigError, TaskError
 from actfirst.terminal.visible import say
 
@@ -96,6 +96,7 @@ app.command("theory")(theory.theory)
 app.command("plan")(plan.plan)
 app.command("lab")(lab.lab)
 app.command("report")(report.report)
+app.command("figures")(figures.figures)
 app.command("view")(view.view)
 app.command("torture")(torture.torture)
 

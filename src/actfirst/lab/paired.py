@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from actfirst.runs.evaluations import Outcome
 from actfirst.runs.record import Record
-from actfirst.runs.run import Run
 
 # 97.5 % quantiles of Student's t by degrees of freedom; between entries the smaller one is used, which is wider.
 _DEGREES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 29)
@@ -37,38 +37,54 @@ class Interval(Record):
         return f"{self.low:+.{digits}f} to {self.high:+.{digits}f}"
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended: success in percent, over all games and at each (empty: not known)."""
+
+    success: float
+    by_game: Mapping[str, float]
+
+
 class Difference(Record):
     """Success of one method less that of another, in points. An interval is None where it cannot be known: with one
-    seed, or without stored outcomes of the same games."""
+    seed, or without outcomes of the same games. `games_seeds` are the seeds whose games are known."""
 
     mean: float
     per_seed: dict[int, float]
     over_seeds: Interval | None
     over_games: Interval | None
+    games_seeds: tuple[int, ...] = ()
 
     @property
     def is_shown(self) -> bool:
-        """Both intervals are known and leave out zero; otherwise it is called noise."""
+        """Both intervals are known and leave out zero."""
         return all(one is not None and one.leaves_out_zero for one in (self.over_seeds, self.over_games))
 
+    @property
+    def verdict(self) -> str:
+        """In one word; what may be chance is called noise."""
+        if self.is_shown:
+            return "yes"
+        over_seeds = self.over_seeds is not None and self.over_seeds.leaves_out_zero
+        return "over seeds" if over_seeds and self.over_games is None else "noise"
 
-def difference(first: Sequence[Run], second: Sequence[Run]) -> Difference | None:
-    """How much better the first is, over the training seeds of both; None without an evaluated one."""
-    own = {run.seed: run for run in first if run.final is not None}
-    theirs = {run.seed: run for run in second if run.final is not None}
-    seeds = sorted(own.keys() & theirs.keys())
+
+def difference(first: Mapping[int, Ended], second: Mapping[int, Ended]) -> Difference | None:
+    """How much better the first is, over the training seeds of both; None without one."""
+    seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return None
-    per_seed = {seed: _success(own[seed]) - _success(theirs[seed]) for seed in seeds}
-    values = list(per_seed.values())
-    by_game = [_by_game(own[seed], theirs[seed]) for seed in seeds]
-    games = set.intersection(*(set(one) for one in by_game))
-    per_game = [statistics.fmean(one[game] for one in by_game) for game in sorted(games)]
+    per_seed = {seed: first[seed].success - second[seed].success for seed in seeds}
+    games = {seed: _by_game(first[seed], second[seed]) for seed in seeds}
+    known = {seed: one for seed, one in games.items() if one}
+    shared = sorted(set.intersection(*map(set, known.values()))) if known else []
+    per_game = [statistics.fmean(one[game] for one in known.values()) for game in shared]
     return Difference(
-        mean=statistics.fmean(values),
+        mean=statistics.fmean(per_seed.values()),
         per_seed=per_seed,
-        over_seeds=student_interval(values),
+        over_seeds=student_interval(list(per_seed.values())),
         over_games=_interval(per_game, _NORMAL) if len(per_game) > 1 else None,
+        games_seeds=tuple(known),
     )
 
 
@@ -77,22 +93,20 @@ def student_interval(values: Sequence[float]) -> Interval | None:
     return _interval(values, _t(len(values) - 1)) if len(values) > 1 else None
 
 
-def _success(run: Run) -> float:
-    assert run.final is not None
-    return run.final.overall.success_rate.mean
-
-
-def _by_game(first: Run, second: Run) -> dict[str, float]:
-    """The difference in points of each game that both played, over evaluation seeds."""
-    own, theirs = (_rates(run.final.outcomes if run.final else ()) for run in (first, second))
-    return {game: 100.0 * (own[game] - theirs[game]) for game in own.keys() & theirs.keys()}
-
-
-def _rates(outcomes: Sequence[Outcome]) -> dict[str, float]:
+def rates_by_game(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """Success in percent at each game, over evaluation seeds."""
     ordered = sorted(outcomes, key=lambda one: one.task_id)
     return {
-        game: statistics.fmean(one.success for one in group)
+        game: 100.0 * statistics.fmean(one.success for one in group)
         for game, group in groupby(ordered, key=lambda one: one.task_id)
+    }
+
+
+def _by_game(first: Ended, second: Ended) -> dict[str, float]:
+    """The difference in points of each game that both played."""
+    return {
+        game: first.by_game[game] - second.by_game[game]
+        for game in first.by_game.keys() & second.by_game.keys()
     }
 
 

@@ -20,9 +20,10 @@ from actfirst.lab.report.ablation_table import ablation_table
 from actfirst.lab.report.bench_tables import quality_table, rollout_table
 from actfirst.lab.report.cells import Number, Table, in_markdown
 from actfirst.lab.report.cost_table import cost_table
-from actfirst.lab.report.differences import differences_table, figures_of
+from actfirst.lab.report.differences import differences_table
 from actfirst.lab.report.figures import Figure
 from actfirst.lab.report.main_table import main_table
+from actfirst.lab.report.recorded import figures_of
 from actfirst.lab.report.run_tables import (
     alignment_table,
     curve_table,
@@ -87,7 +88,7 @@ def write_report(paths: Sequence[Path], folder: Path, title: str = "actfirst rep
             if figure.series:
                 write_atomically(folder / "figures" / f"{figure.slug}.csv", figure.series)
     write_atomically(folder / TABLES, _markdown(sections, sources, title))
-    write_json(folder / FIGURES, figures_of(sources))
+    write_json(folder / FIGURES, figures_of(sources).to_json())
     page = folder / PAGE
     write_atomically(page, render(sections, sources, folder, title))
     return page

@@ -1,0 +1,117 @@
+"""Figures of several reports in one: runs of one comparison that were made in several places or at several times.
+
+Success is paired anew over all of them. Seconds are those of each place; the speedup of a run was paired with vanilla's
+where it was made, so speedups may be averaged and seconds may not be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from actfirst.errors import ConfigError
+from actfirst.lab.report.cells import NOTHING, in_markdown, markdown_rows
+from actfirst.lab.report.differences import HEADS, NOTE, texts_of
+from actfirst.lab.report.recorded import (
+    Figures,
+    RecordedMethod,
+    RecordedRun,
+    RecordedSetting,
+    read_figures,
+)
+from actfirst.runs.evaluations import Statistic
+
+
+def join(paths: Sequence[Path]) -> Figures:
+    """One file of several: their runs of one setting and method beside each other, and paired anew. A seed that a
+    method has twice is refused, since nothing says which of the two counts."""
+    read = [(path, read_figures(path)) for path in paths]
+    labels = dict.fromkeys(one.setting for _, figures in read for one in figures.settings)
+    return Figures(
+        settings=tuple(
+            _joined([(path, one) for path, figures in read for one in figures.settings if one.setting == label])
+            for label in labels
+        ),
+        machines=tuple(dict.fromkeys(machine for _, figures in read for machine in figures.machines)),
+    )
+
+
+def _joined(parts: Sequence[tuple[Path, RecordedSetting]]) -> RecordedSetting:
+    games = tuple(sorted({game for _, part in parts for game in part.game_ids}))
+    found: dict[tuple[str, str], dict[int, tuple[Path, RecordedRun]]] = {}
+    for path, part in parts:
+        for method in part.methods:
+            runs = found.setdefault((method.method, method.label), {})
+            for run in method.runs:
+                if run.seed in runs:
+                    raise ConfigError(
+                        f"{runs[run.seed][0]} and {path} both have {method.label} with seed {run.seed}; "
+                        "take it out of one of them"
+                    )
+                runs[run.seed] = path, _with_games(run, part.game_ids, games, path)
+    first = parts[0][1]
+    methods = tuple(
+        RecordedMethod(method=name, label=label, runs=tuple(run for _, (_, run) in sorted(runs.items())))
+        for (name, label), runs in found.items()
+    )
+    others = {name: one for _, part in reversed(parts) for name, one in part.others.items()}
+    return RecordedSetting(setting=first.setting, others=others, game_ids=games, methods=methods).paired()
+
+
+def _with_games(run: RecordedRun, own: Sequence[str], games: Sequence[str], path: Path) -> RecordedRun:
+    """The run with its games in the order of the joined file; those of another panel cannot be paired."""
+    if run.final is None or run.final.by_game is None:
+        return run
+    if set(own) != set(games):
+        raise ConfigError(f"{path} was evaluated on other games than the file beside it; they cannot be paired")
+    by_id = dict(zip(own, run.final.by_game, strict=True))
+    final = run.final.model_copy(update={"by_game": tuple(by_id[game] for game in games)})
+    return run.model_copy(update={"final": final})
+
+
+def markdown(figures: Figures) -> str:
+    """Methods and their paired differences as tables, setting by setting."""
+    lines = []
+    for setting in figures.settings:
+        methods = [_row(method) for method in setting.methods]
+        differences = [
+            (f"{one.first} less {one.second}", *texts_of(one), one.verdict) for one in setting.differences
+        ]
+        lines += [f"### {in_markdown(setting.setting)}", "", *_table(_METHOD_HEADS, methods), ""]
+        lines += [*_table(HEADS, differences), "", f"{NOTE} {_which_games(setting)}".strip(), ""]
+    return "\n".join(lines)
+
+
+_METHOD_HEADS = ("Method", "Seeds", "Success (%)", "Mean", "Rounds", "Transitions", "Training (s)", "Speedup")
+
+
+def _row(method: RecordedMethod) -> tuple[str, ...]:
+    ends = [run.final for run in method.runs if run.final is not None]
+    speedups = [run.speedup for run in method.runs if run.speedup is not None]
+    return (
+        method.label,
+        ", ".join(str(run.seed) for run in method.runs),
+        ", ".join(f"{end.success:.1f}" for end in ends),
+        _mean([end.success for end in ends], 1),
+        _mean([end.rounds for end in ends], 1),
+        _mean([float(run.transitions) for run in method.runs], 0),
+        ", ".join(f"{run.training_seconds:.0f}" for run in method.runs),
+        _mean(speedups, 2),
+    )
+
+
+def _mean(values: Sequence[float], digits: int) -> str:
+    return Statistic.over(values).text(digits) if values else NOTHING
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return markdown_rows(map(in_markdown, heads), [list(map(in_markdown, row)) for row in rows])
+
+
+def _which_games(setting: RecordedSetting) -> str:
+    """Whose games the intervals over games are of, where that is not every seed."""
+    partly = [one for one in setting.differences if 0 < len(one.games_seeds) < len(one.per_seed)]
+    return " ".join(
+        f"Games of {one.first} less {one.second}: of seeds {', '.join(map(str, one.games_seeds))} alone."
+        for one in partly
+    )
