@@ -249,6 +249,14 @@ class TestJoin:
         assert "| ActFirst-OPD | 42, 43 | 75.0, 75.0 | 75.0 ± 0.0 |" in shown
         assert "Games of ActFirst-OPD less Vanilla OPD: of seeds 43 alone." in shown
 
+    def test_how_much_sooner_vanillas_end_is_reached(self, tmp_path: Path) -> None:
+        # vanilla: 0 to 50 % in 100 s; the other: 0 to 100 % in 50 s, half of it in 25
+        write_method_run(tmp_path / "v", "vanilla", 42, seconds=100.0, solved=2)
+        write_method_run(tmp_path / "a", "actfirst", 42, seconds=50.0, solved=4)
+        shown = markdown(join([write_report([tmp_path], tmp_path / "report").parent / "figures.json"]))
+        assert "| ActFirst-OPD | 42 | 100.0 | 100.0 |" in shown
+        assert "| 2.00 | 4.00 |" in shown
+
     def test_a_seed_twice_is_refused(self, tmp_path: Path) -> None:
         one = self.figures(tmp_path / "here", ("vanilla", 42, 1))
         two = self.figures(tmp_path / "there", ("vanilla", 42, 2))

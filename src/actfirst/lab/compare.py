@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from actfirst.errors import ConfigError
 from actfirst.runs.evaluations import Statistic
@@ -55,6 +56,23 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("full_trajectory", "full-trajectory alignment (%)", 1, _rate("full_trajectory")),
     Quantity("turn_coverage", "aligned-turn coverage (%)", 1, _rate("turn_coverage")),
 )
+
+
+class CurvePoint(Protocol):
+    """Success (%) after so many training seconds."""
+
+    @property
+    def training_seconds(self) -> float: ...
+    @property
+    def success_rate(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How success grew in one run, and the seconds of its whole training."""
+
+    curve: Sequence[CurvePoint]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -154,7 +172,7 @@ def speedup(base: Sequence[Run], runs: Sequence[Run]) -> Statistic:
     return Statistic.over([one.summary.training_seconds / two.summary.training_seconds for one, two in pairs])
 
 
-def seconds_until(curve: Sequence[EvaluationPoint], target: float) -> float | None:
+def seconds_until(curve: Sequence[CurvePoint], target: float) -> float | None:
     """Training seconds at which success first reaches `target`, linear between evaluations; None if never."""
     for place, point in enumerate(curve):
         if point.success_rate >= target:
@@ -182,6 +200,10 @@ def success_at(run: Run, seconds: float) -> float | None:
     return before.success_rate
 
 
+def _way(run: Run) -> Way:
+    return Way(run.curve, run.summary.training_seconds)
+
+
 def _result(method: MethodRuns, first: MethodRuns, target: float | None) -> MethodResult:
     seeds = sorted(first.by_seed())
     base, runs = ([one.by_seed()[seed] for seed in seeds] for one in (first, method))
@@ -194,15 +216,16 @@ def _result(method: MethodRuns, first: MethodRuns, target: float | None) -> Meth
             key: Statistic.over(values) for key, values in measured.items() if len(values) == len(runs)
         },
         speedup=speedup(base, runs),
-        reach=None if target is None else _reach(base, runs, target),
+        reach=None if target is None else reach([*map(_way, base)], [*map(_way, runs)], target),
     )
 
 
-def _reach(base: Sequence[Run], runs: Sequence[Run], target: float) -> Reach:
-    theirs, own = ([seconds_until(run.curve, target) for run in part] for part in (base, runs))
+def reach(base: Sequence[Way], ways: Sequence[Way], target: float) -> Reach:
+    """How soon each of `ways` reaches `target`, paired with `base`, whose target it is."""
+    theirs, own = ([seconds_until(way.curve, target) for way in part] for part in (base, ways))
     base_seconds, seconds = (
-        [run.summary.training_seconds if time is None else time for run, time in zip(part, times, strict=True)]
-        for part, times in ((base, theirs), (runs, own))
+        [way.seconds if time is None else time for way, time in zip(part, times, strict=True)]
+        for part, times in ((base, theirs), (ways, own))
     )
     sooner = None
     if None not in own and min(seconds) > 0:

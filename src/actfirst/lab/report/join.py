@@ -1,15 +1,19 @@
 """Figures of several reports in one: runs of one comparison that were made in several places or at several times.
 
 Success is paired anew over all of them. Seconds are those of each place; the speedup of a run was paired with vanilla's
-where it was made, so speedups may be averaged and seconds may not be compared.
+where it was made, so speedups may be averaged and seconds may not be compared. "Sooner" is the time that vanilla takes
+to its final success, averaged over its runs, over that of the method; a run of vanilla that ends below counts with its
+whole training, which is too little (≥).
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from actfirst.errors import ConfigError
+from actfirst.lab.compare import reach
 from actfirst.lab.report.cells import NOTHING, in_markdown, markdown_rows
 from actfirst.lab.report.differences import HEADS, NOTE, texts_of
 from actfirst.lab.report.recorded import (
@@ -19,6 +23,7 @@ from actfirst.lab.report.recorded import (
     RecordedSetting,
     read_figures,
 )
+from actfirst.lab.report.sources import VANILLA
 from actfirst.runs.evaluations import Statistic
 
 
@@ -73,7 +78,7 @@ def markdown(figures: Figures) -> str:
     """Methods and their paired differences as tables, setting by setting."""
     lines = []
     for setting in figures.settings:
-        methods = [_row(method) for method in setting.methods]
+        methods = [_row(method, setting) for method in setting.methods]
         differences = [
             (f"{one.first} less {one.second}", *texts_of(one), one.verdict) for one in setting.differences
         ]
@@ -82,10 +87,20 @@ def markdown(figures: Figures) -> str:
     return "\n".join(lines)
 
 
-_METHOD_HEADS = ("Method", "Seeds", "Success (%)", "Mean", "Rounds", "Transitions", "Training (s)", "Speedup")
+_METHOD_HEADS = (
+    "Method",
+    "Seeds",
+    "Success (%)",
+    "Mean",
+    "Rounds",
+    "Transitions",
+    "Training (s)",
+    "Speedup",
+    "Sooner",
+)
 
 
-def _row(method: RecordedMethod) -> tuple[str, ...]:
+def _row(method: RecordedMethod, setting: RecordedSetting) -> tuple[str, ...]:
     ends = [run.final for run in method.runs if run.final is not None]
     speedups = [run.speedup for run in method.runs if run.speedup is not None]
     return (
@@ -97,7 +112,24 @@ def _row(method: RecordedMethod) -> tuple[str, ...]:
         _mean([float(run.transitions) for run in method.runs], 0),
         ", ".join(f"{run.training_seconds:.0f}" for run in method.runs),
         _mean(speedups, 2),
+        _sooner(method, setting),
     )
+
+
+def _sooner(method: RecordedMethod, setting: RecordedSetting) -> str:
+    """How many times sooner than vanilla a method is where vanilla ends on average, over the seeds of both."""
+    vanilla = next((one for one in setting.methods if one.method == VANILLA), None)
+    if vanilla is None or vanilla is method:
+        return NOTHING
+    base = {run.seed: run for run in vanilla.runs}
+    pairs = [(base[run.seed].way, run.way) for run in method.runs if run.seed in base]
+    ends = [run.final.success for run in vanilla.runs if run.final is not None]
+    if not pairs or not ends:
+        return NOTHING
+    found = reach([one for one, _ in pairs], [two for _, two in pairs], statistics.fmean(ends))
+    if found.sooner is None:
+        return f"{found.arrived} of {len(pairs)} arrive"
+    return f"{'≥ ' if found.sooner_is_lower_bound else ''}{found.sooner.text(2)}"
 
 
 def _mean(values: Sequence[float], digits: int) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import model_validator
 
-from actfirst.lab.compare import MethodRuns, speedup
+from actfirst.lab.compare import MethodRuns, Way, speedup
 from actfirst.lab.paired import Difference, Ended, difference, rates_by_game
 from actfirst.lab.report.sources import OURS, VANILLA, Setting, Sources
 from actfirst.runs.evaluations import Evaluation
@@ -31,6 +32,14 @@ class Success(Record):
     by_game: tuple[float, ...] | None = None
 
 
+class Point(NamedTuple):
+    """Success (%) after an update."""
+
+    update: int
+    training_seconds: float
+    success_rate: float
+
+
 class RecordedRun(Record):
     """One training run; `speedup` is paired with vanilla's run of the same seed, made in the same place."""
 
@@ -40,8 +49,12 @@ class RecordedRun(Record):
     speedup: float | None
     transitions: int
     alignment: dict[str, float] | None
-    curve: tuple[tuple[int, float, float], ...]
+    curve: tuple[Point, ...]
     final: Success | None
+
+    @property
+    def way(self) -> Way:
+        return Way(self.curve, self.training_seconds)
 
     def ended(self, games: Sequence[str]) -> Ended | None:
         if self.final is None:
@@ -132,7 +145,7 @@ def _method(group: MethodRuns, base: Mapping[int, Run], games: Sequence[str]) ->
                 speedup=speedup([pair], [run]).mean if pair is not None else None,
                 transitions=sum(line.transitions for line in run.batches),
                 alignment=run.alignment.rates() or None,
-                curve=tuple((point.update, point.training_seconds, point.success_rate) for point in run.curve),
+                curve=tuple(Point(one.update, one.training_seconds, one.success_rate) for one in run.curve),
                 final=_success(run.final, games) if run.final is not None else None,
             )
         )
