@@ -142,6 +142,12 @@ class TestComparison:
         assert fast.quantities["first_action"].mean == pytest.approx(75.0)
         assert "first_action" not in slow.quantities
 
+    def test_a_checkpoint_on_the_way_is_not_the_end_of_a_finished_run(self, tmp_path: Path) -> None:
+        run = open_run(write_run(tmp_path / "run", seed=42, seconds=9.0, curve=[(0, 0.0, 5.0), (4, 5.0, 60.0)]))
+        assert run.summary.updates > 4
+        assert run.final is None
+        assert run.final_success is None
+
     def test_different_seeds_cannot_be_paired(self, tmp_path: Path) -> None:
         one = open_run(write_run(tmp_path / "one", seed=1, seconds=10.0, curve=SLOW))
         two = open_run(write_run(tmp_path / "two", seed=2, seconds=10.0, curve=SLOW))

@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return
         made.append(f"train {run.folder.name}")
         config = resolve(recipe, run.overrides)
-        write_run(run.folder, seed=config.run.seed, seconds=10.0, curve=[])
+        write_run(run.folder, seed=config.run.seed, seconds=10.0, curve=[], updates=UPDATES)
         (run.folder / "config.toml").write_text(dump_toml(config))
         for update in (2, UPDATES):
             write_checkpoint(run.folder, update, 2.0 * update)

@@ -257,6 +257,20 @@ class TestJoin:
         assert "| ActFirst-OPD | 42 | 100.0 | 100.0 |" in shown
         assert "| 2.00 | 4.00 |" in shown
 
+    def test_a_run_begins_where_the_student_began_elsewhere(self, tmp_path: Path) -> None:
+        here = self.figures(tmp_path / "here", ("vanilla", 42, 2))
+        text = json.loads(here.read_text())
+        (setting,) = text["settings"]
+        start = {**setting["methods"][0]["runs"][0]["final"], "success": 5.0}
+        setting["others"] = {"Zero-shot student (a)": start}
+        here.write_text(json.dumps(text))
+        there = self.figures(tmp_path / "there", ("vanilla", 43, 2))
+        text = json.loads(there.read_text())
+        del text["settings"][0]["methods"][0]["runs"][0]["curve"][0]
+        there.write_text(json.dumps(text))
+        (method,) = join([here, there]).settings[0].methods
+        assert [run.curve[0].success_rate for run in method.runs] == [0.0, 5.0]
+
     def test_a_seed_twice_is_refused(self, tmp_path: Path) -> None:
         one = self.figures(tmp_path / "here", ("vanilla", 42, 1))
         two = self.figures(tmp_path / "there", ("vanilla", 42, 2))

@@ -60,11 +60,16 @@ def ledger(generated: int) -> dict[str, object]:
 
 
 def summary(
-    seconds: float, *, before: float | None = 10.0, after: float | None = 60.0, title: str = "Method on toy"
+    seconds: float,
+    *,
+    before: float | None = 10.0,
+    after: float | None = 60.0,
+    title: str = "Method on toy",
+    updates: int = 8,
 ) -> dict[str, object]:
     return {
         "title": title,
-        "updates": 8,
+        "updates": updates,
         "success_rate": {"before": before, "after": after, "teacher": 80.0},
         "training_seconds": seconds,
         "seconds_by_stage": {"rollout": 0.6 * seconds, "update": 0.4 * seconds, "evaluation": 7.0},
@@ -80,6 +85,7 @@ def write_run(
     curve: Sequence[tuple[int, float, float]],
     alignment: Mapping[str, int] = ALIGNMENT,
     title: str = "Method on toy",
+    updates: int = 8,
 ) -> Path:
     """A finished run with two batches; `curve` holds (update, training seconds, success)."""
     folder.mkdir(parents=True)
@@ -89,5 +95,7 @@ def write_run(
     lines += [batch(index, alignment=alignment) for index in range(2)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     before, after = (curve[0][2], curve[-1][2]) if curve else (None, None)
-    (folder / "summary.json").write_text(json.dumps(summary(seconds, before=before, after=after, title=title)))
+    (folder / "summary.json").write_text(
+        json.dumps(summary(seconds, before=before, after=after, title=title, updates=updates))
+    )
     return folder

@@ -124,11 +124,17 @@ class Run:
     @property
     def final(self) -> Evaluation | None:
         """The student's last evaluation in detail, None where none was kept."""
-        return self.curve[-1].result if self.curve else None
+        return self._end.result if self._end else None
 
     @property
     def final_success(self) -> float | None:
-        return self.curve[-1].success_rate if self.curve else None
+        return self._end.success_rate if self._end else None
+
+    @property
+    def _end(self) -> EvaluationLine | None:
+        """The last point of the curve. That of a checkpoint on the way is not the end of a finished run."""
+        last = self.curve[-1] if self.curve else None
+        return None if last and self.finished and last.update < self.summary.updates else last
 
     @cached_property
     def alignment(self) -> AlignmentCounts:

@@ -18,12 +18,14 @@ from actfirst.lab.report.cells import NOTHING, in_markdown, markdown_rows
 from actfirst.lab.report.differences import HEADS, NOTE, texts_of
 from actfirst.lab.report.recorded import (
     Figures,
+    Point,
     RecordedMethod,
     RecordedRun,
     RecordedSetting,
+    Success,
     read_figures,
 )
-from actfirst.lab.report.sources import VANILLA
+from actfirst.lab.report.sources import VANILLA, ZERO_SHOT
 from actfirst.runs.evaluations import Statistic
 
 
@@ -55,12 +57,22 @@ def _joined(parts: Sequence[tuple[Path, RecordedSetting]]) -> RecordedSetting:
                     )
                 runs[run.seed] = path, _with_games(run, part.game_ids, games, path)
     first = parts[0][1]
+    others = {name: one for _, part in reversed(parts) for name, one in part.others.items()}
+    zero = next((one for name, one in others.items() if name.startswith(ZERO_SHOT)), None)
     methods = tuple(
-        RecordedMethod(method=name, label=label, runs=tuple(run for _, (_, run) in sorted(runs.items())))
+        RecordedMethod(
+            method=name, label=label, runs=tuple(_from_zero(run, zero) for _, (_, run) in sorted(runs.items()))
+        )
         for (name, label), runs in found.items()
     )
-    others = {name: one for _, part in reversed(parts) for name, one in part.others.items()}
     return RecordedSetting(setting=first.setting, others=others, game_ids=games, methods=methods).paired()
+
+
+def _from_zero(run: RecordedRun, zero: Success | None) -> RecordedRun:
+    """The student before training is the same for all runs; one of the places may not have evaluated it."""
+    if zero is None or (run.curve and run.curve[0].update == 0):
+        return run
+    return run.model_copy(update={"curve": (Point(0, 0.0, zero.success), *run.curve)})
 
 
 def _with_games(run: RecordedRun, own: Sequence[str], games: Sequence[str], path: Path) -> RecordedRun:

@@ -27,6 +27,7 @@ from actfirst.runs.run import EVALUATIONS, Run, open_run
 from actfirst.runs.run_folder import CONFIG
 
 VANILLA, OURS = "vanilla", "actfirst"
+ZERO_SHOT = "Zero-shot student"
 # What a report has to know of a run's configuration, which another version may have written.
 _NAMES = ("environment.name", "models.student", "models.teacher", "rollout.method")
 # Settings that do not change what a method is: seeds, and where and when things are kept.
@@ -215,5 +216,5 @@ def _evaluation_label(result: StoredEvaluation, student: str, teacher: str) -> s
     if result.act != "think":
         return f"{name}, acting {result.act}"
     if result.checkpoint == student:
-        return f"Zero-shot student ({name})"
+        return f"{ZERO_SHOT} ({name})"
     return f"Teacher ({name})" if result.checkpoint == teacher else name
