@@ -233,6 +233,11 @@ class TestJoin:
         assert found.per_seed == {42: 50.0, 43: 25.0, 44: 100.0}
         assert found.games_seeds == (42, 43, 44)
 
+    def test_the_machine_of_a_run_is_the_one_that_evaluated_its_checkpoints(self, tmp_path: Path) -> None:
+        (line,) = read_figures(self.figures(tmp_path, ("vanilla", 42, 2))).machines
+        assert line.startswith("actfirst ")
+        assert "; cores: " in line
+
     def test_it_says_whose_games_an_older_file_does_not_know(self, tmp_path: Path) -> None:
         older = self.figures(tmp_path / "here", ("vanilla", 42, 1), ("actfirst", 42, 3))
         text = json.loads(older.read_text())

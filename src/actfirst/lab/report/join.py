@@ -114,16 +114,15 @@ _METHOD_HEADS = (
 
 def _row(method: RecordedMethod, setting: RecordedSetting) -> tuple[str, ...]:
     ends = [run.final for run in method.runs if run.final is not None]
-    speedups = [run.speedup for run in method.runs if run.speedup is not None]
     return (
         method.label,
         ", ".join(str(run.seed) for run in method.runs),
         ", ".join(f"{end.success:.1f}" for end in ends),
         _mean([end.success for end in ends], 1),
         _mean([end.rounds for end in ends], 1),
-        _mean([float(run.transitions) for run in method.runs], 0),
+        _mean([run.transitions for run in method.runs], 0),
         ", ".join(f"{run.training_seconds:.0f}" for run in method.runs),
-        _mean(speedups, 2),
+        _mean([run.speedup for run in method.runs], 2),
         _sooner(method, setting),
     )
 
@@ -144,8 +143,10 @@ def _sooner(method: RecordedMethod, setting: RecordedSetting) -> str:
     return f"{'≥ ' if found.sooner_is_lower_bound else ''}{found.sooner.text(2)}"
 
 
-def _mean(values: Sequence[float], digits: int) -> str:
-    return Statistic.over(values).text(digits) if values else NOTHING
+def _mean(values: Sequence[float | None], digits: int) -> str:
+    """Mean and deviation of what is known."""
+    known = [value for value in values if value is not None]
+    return Statistic.over(known).text(digits) if known else NOTHING
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

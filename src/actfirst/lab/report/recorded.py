@@ -26,7 +26,7 @@ class Success(Record):
     success: float
     by_split: dict[str, float]
     by_kind: dict[str, float]
-    rounds: float
+    rounds: float | None
     games: int
     evaluation_seeds: int
     by_game: tuple[float, ...] | None = None
@@ -47,7 +47,7 @@ class RecordedRun(Record):
     updates: int
     training_seconds: float
     speedup: float | None
-    transitions: int
+    transitions: int | None
     alignment: dict[str, float] | None
     curve: tuple[Point, ...]
     final: Success | None

@@ -7,7 +7,7 @@ into methods. Runs of one method that differ in anything but their seed stand in
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -87,12 +87,21 @@ def find_sources(paths: Sequence[Path]) -> Sources:
         qualities=tuple((p, parse(d, QualityResult, str(p))) for p, d in of_kind(stored.BENCH_QUALITY)),
         preparations=tuple((p, parse(d, Preparation, str(p))) for p, d in of_kind(PREPARATION)),
         unfinished=tuple(run.folder for run in runs if not run.finished),
-        machines=stored.machines(data for data in read.values() if data.get("kind") in stored.KINDS),
+        machines=stored.machines(
+            [data for data in (*read.values(), *_own_evaluations(runs)) if data.get("kind") in stored.KINDS]
+        ),
     )
     if not (sources.settings or sources.rollouts or sources.qualities or sources.preparations):
         named = ", ".join(map(str, paths))
         raise ConfigError(f"nothing to report on: {named} holds neither a finished run nor a stored result")
     return sources
+
+
+def _own_evaluations(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """What a lab has stored in run folders: it says on which machine."""
+    for run in runs:
+        for path in sorted((run.folder / EVALUATIONS).glob("update-*.json")):
+            yield read_object(path)
 
 
 def _walk(paths: Sequence[Path]) -> tuple[list[Run], list[Path]]:
