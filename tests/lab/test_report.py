@@ -262,6 +262,10 @@ class TestJoin:
         assert "| ActFirst-OPD | 42 | 100.0 | 100.0 |" in shown
         assert "| 2.00 | 4.00 |" in shown
 
+    def test_seconds_of_two_places_are_not_compared(self, tmp_path: Path) -> None:
+        files = [self.figures(tmp_path / name, (name, 42, 2)) for name in ("vanilla", "actfirst")]
+        assert "| 51 | – | – |" in markdown(join(files))
+
     def test_a_run_begins_where_the_student_began_elsewhere(self, tmp_path: Path) -> None:
         here = self.figures(tmp_path / "here", ("vanilla", 42, 2))
         text = json.loads(here.read_text())

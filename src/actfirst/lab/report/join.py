@@ -128,12 +128,14 @@ def _row(method: RecordedMethod, setting: RecordedSetting) -> tuple[str, ...]:
 
 
 def _sooner(method: RecordedMethod, setting: RecordedSetting) -> str:
-    """How many times sooner than vanilla a method is where vanilla ends on average, over the seeds of both."""
+    """How many times sooner than vanilla a method is where vanilla ends on average, over runs made beside vanilla's."""
     vanilla = next((one for one in setting.methods if one.method == VANILLA), None)
     if vanilla is None or vanilla is method:
         return NOTHING
     base = {run.seed: run for run in vanilla.runs}
-    pairs = [(base[run.seed].way, run.way) for run in method.runs if run.seed in base]
+    pairs = [
+        (base[run.seed].way, run.way) for run in method.runs if run.speedup is not None and run.seed in base
+    ]
     ends = [run.final.success for run in vanilla.runs if run.final is not None]
     if not pairs or not ends:
         return NOTHING
