@@ -197,7 +197,7 @@ def success_at(run: Run, seconds: float) -> float | None:
                 end - start
             )
         before = point
-    return before.success_rate
+    return run.final_success
 
 
 def _way(run: Run) -> Way:

@@ -117,7 +117,7 @@ def _row(method: RecordedMethod, setting: RecordedSetting) -> tuple[str, ...]:
     return (
         method.label,
         ", ".join(str(run.seed) for run in method.runs),
-        ", ".join(f"{end.success:.1f}" for end in ends),
+        ", ".join(NOTHING if run.final is None else f"{run.final.success:.1f}" for run in method.runs),
         _mean([end.success for end in ends], 1),
         _mean([end.rounds for end in ends], 1),
         _mean([run.transitions for run in method.runs], 0),
