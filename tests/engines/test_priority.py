@@ -8,7 +8,7 @@ from pathlib import Path
 
 from actfirst.engines.base import Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
-from tests.engines.contract import LONG, Judge, MakeEngine, close, prompts, until
+from tests.engines.contract import LONG, Judge, MakeEngine, close, most_running, prompts, until
 
 
 async def test_a_fast_request_does_not_wait_for_running_full_ones(
@@ -73,12 +73,8 @@ async def test_the_cap_holds_and_pausing_changes_no_result(make_embedded: MakeEn
             assert close(done.logprobs, judge.logprobs(given[i], done.token_ids), 1e-4)
 
     fast = asyncio.gather(*(chain(first) for first in (10, 14, 18, 22)))
-    most = 0
-    while not fast.done():
-        most = max(most, engine.stats().running)
-        await asyncio.sleep(0)
+    assert await most_running(engine, fast) == 4
     await fast
-    assert most == 4
     assert engine.stats().paused > 3
     for prompt, task in zip(given, full):
         done = await task

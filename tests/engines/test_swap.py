@@ -14,7 +14,7 @@ from actfirst.config.load import resolve
 from actfirst.engines.base import Draft, Priority, Sampling
 from actfirst.engines.embedded import EmbeddedEngine
 from actfirst.errors import ConfigError
-from tests.engines.contract import LONG, Judge, MakeEngine, close, prompts, until
+from tests.engines.contract import LONG, Judge, MakeEngine, close, most_running, prompts, until
 
 FULL = Sampling(max_tokens=300, seed=1)
 
@@ -60,16 +60,13 @@ class TestBeside:
         self, make_embedded: MakeEngine, endless: Path
     ) -> None:
         engine = await make_embedded(endless, max_concurrency=3, swap="beside")
-        judge, given, most = Judge(endless), prompts(8, seed=61), 0
+        judge, given = Judge(endless), prompts(8, seed=61)
         begun = [asyncio.create_task(engine.generate(p, FULL)) for p in given[:3]]
         await until(lambda: engine.stats().running == 3)
         waiting = asyncio.gather(*(engine.generate(p, Sampling(30, seed=2)) for p in given[3:]))
         await until(lambda: engine.stats().waiting == 5)
         await engine.load_weights(judge.perturb(seed=1), 1)
-        while not waiting.done():
-            most = max(most, engine.stats().running)
-            await asyncio.sleep(0)
-        assert most <= 3
+        assert await most_running(engine, waiting) <= 3
         assert {(await task).version for task in begun} == {0}
         for prompt, done in zip(given[3:], await waiting, strict=True):
             assert done.version == 1
