@@ -420,22 +420,41 @@ class EngineContract:
             await engine.generate([1], Sampling(max_tokens=1))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 (an engine offers nothing to wait for)
-        await asyncio.sleep(0.001)
+class Watch:
+    """Looking at an engine from the event loop, without missing a step and without holding the engine up.
+
+    A loop that never sleeps would hold the interpreter's lock, and an engine in a thread of this process would wait
+    milliseconds for every operation. So a look sleeps; meanwhile all steps of a request might pass unseen, which the
+    fixture `in_step` prevents.
+    """
+
+    EVERY = 0.001  # seconds between two looks
+    watching = 0
+
+    @classmethod
+    async def until(cls, ended: Callable[[], bool]) -> None:
+        """Look until a look says that it is so."""
+        cls.watching += 1
+        try:
+            while not ended():  # noqa: ASYNC110 (an engine offers nothing to wait for)
+                await asyncio.sleep(cls.EVERY)
+        finally:
+            cls.watching -= 1
+
+
+until = Watch.until
 
 
 async def most_running(engine: Engine, work: asyncio.Future[Any]) -> int:
-    """The most requests seen running until `work` is done.
+    """The most requests seen running until `work` is done."""
+    seen = {0}
 
-    Looks often, but sleeps between looks: a loop that never sleeps holds the interpreter's lock, and an
-    engine in a thread of the same process then waits milliseconds for every operation.
-    """
-    most = 0
-    while not work.done():
-        most = max(most, engine.stats().running)
-        await asyncio.sleep(0.001)
-    return most
+    def done() -> bool:
+        seen.add(engine.stats().running)
+        return work.done()
+
+    await until(done)
+    return max(seen)
 
 
 def spanning_stop(judge: Judge, tokens: Sequence[int]) -> tuple[str | None, int]:
