@@ -16,7 +16,7 @@ from actfirst.errors import RunFolderError
 from actfirst.evaluate.results import Outcome, summarise
 from actfirst.lab import lab
 from actfirst.lab.compare_runs import PlannedRun, Points, Told, plan_runs
-from actfirst.lab.lab import LabPlan, run_lab
+from actfirst.lab.lab import LabPlan, all_methods, run_lab
 from actfirst.runs.evaluations import Evaluation
 from actfirst.runs.run import open_run
 from actfirst.training import playing as evaluating
@@ -84,6 +84,14 @@ def write_checkpoint(run: Path, update: int, seconds: float) -> None:
 
 def plan(tmp_path: Path, *methods: str, seeds: int = 2) -> LabPlan:
     return LabPlan("pocket", methods, (f"run.updates={UPDATES}",), seeds, tmp_path / "lab")
+
+
+def test_all_methods_are_those_that_distil_and_the_papers_own_form_of_act_first() -> None:
+    """Section 5.3: vanilla, the curricula, ActFirst-OPD and its ablations."""
+    distil = ["vanilla", "tcod-f2b", "tcod-b2f", "turnopd-style", "actfirst", "actfirst-no-id"]
+    distil += ["actfirst-no-fallback", "replay-50", "replay-100"]
+    assert [*all_methods(resolve("paper/alfworld-0.6b", []))] == distil
+    assert [*all_methods(resolve("pocket", []))] == [*distil, "actfirst:rollout.responses=all"]
 
 
 def test_runs_are_interleaved_by_seed_and_evaluated_as_they_come(tmp_path: Path, calls: list[str]) -> None:

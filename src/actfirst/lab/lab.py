@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from actfirst.config.config import Config
 from actfirst.config.load import resolve
 from actfirst.errors import RunFolderError
 from actfirst.lab import quality_bench, stored
@@ -30,6 +31,7 @@ from actfirst.lab.rollout.settings import SCALES, engine_of
 from actfirst.lab.rollout.simulated import PROMPT_TOKENS, LatencyModel
 from actfirst.lab.side_by_side import Part, Say, make_parts
 from actfirst.lab.spread import Told
+from actfirst.methods.table import METHODS
 from actfirst.models.folder import resolve_model
 from actfirst.runs.files import write_atomically
 from actfirst.runs.run import open_run
@@ -54,6 +56,13 @@ class LabPlan:
     scale: str = "laptop"
     curve_seeds: str = "42"
     jobs: int = 1
+
+
+def all_methods(config: Config) -> tuple[str, ...]:
+    """Methods that only distil can be compared with one another; those that learn from rewards make teachers. The
+    paper's ActFirst-OPD generates every response: a row of its own where the recipe does not."""
+    distil = (name for name, method in METHODS.items() if not method.objective.compares)
+    return (*distil, *([] if config.rollout.responses == "all" else ["actfirst:rollout.responses=all"]))
 
 
 def run_lab(plan: LabPlan, say: Say) -> list[str]:

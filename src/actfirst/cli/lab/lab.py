@@ -16,7 +16,11 @@ def lab(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or a .toml file.")] = "pocket",
     overrides: Overrides = None,
     methods: Annotated[
-        str, typer.Option(help="Separated by blanks, as METHOD or METHOD:KEY=VALUE; the first is the baseline.")
+        str,
+        typer.Option(
+            help="Separated by blanks, as METHOD or METHOD:KEY=VALUE; the first is the baseline. all: those that "
+            "distil, and the paper's own form of ActFirst-OPD where the recipe's is another."
+        ),
     ] = "all",
     runs: Runs = 3,
     updates: Annotated[int | None, typer.Option(min=1, help="Updates per run. Default: the recipe's.")] = None,
@@ -43,14 +47,14 @@ def lab(
     """
     from actfirst.config.load import resolve
     from actfirst.config.recipe_files import short_name
-    from actfirst.lab.lab import LabPlan, run_lab
+    from actfirst.lab.lab import LabPlan, all_methods, run_lab
     from actfirst.lab.report.page import write_report
 
     settings = [*(overrides or []), *([f"run.updates={updates}"] if updates is not None else [])]
-    resolve(recipe, [*settings, f"evaluation.seeds=[{curve_seeds}]"])  # so that a wrong one is refused now
+    config = resolve(recipe, [*settings, f"evaluation.seeds=[{curve_seeds}]"])  # a wrong one is refused now
     plan = LabPlan(
         recipe=recipe,
-        methods=tuple(methods.split()) if methods != "all" else _that_distil(),
+        methods=tuple(methods.split()) if methods != "all" else all_methods(config),
         overrides=tuple(settings),
         seeds=runs,
         out=out or Path("runs") / f"lab-{short_name(recipe)}",
@@ -71,10 +75,3 @@ def lab(
         for line in failures:
             print_note(f"  {line}")
         raise typer.Exit(1)
-
-
-def _that_distil() -> tuple[str, ...]:
-    """Methods that only distil can be compared with one another; those that learn from rewards make teachers."""
-    from actfirst.methods.table import METHODS
-
-    return tuple(name for name, method in METHODS.items() if not method.objective.compares)
