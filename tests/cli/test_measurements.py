@@ -185,7 +185,7 @@ class TestLab:
     ) -> None:
         assert run(capsys, "lab").code == 0
         (plan,) = plans
-        assert (plan.recipe, plan.seeds, len(plan.methods), plan.overrides) == ("pocket", 3, 9, ())
+        assert (plan.recipe, plan.seeds, len(plan.methods), plan.overrides) == ("pocket", 3, 10, ())
         assert Path("runs/lab-pocket/report/index.html").is_file()
 
     def test_options(self, plans: list[LabPlan], capsys: pytest.CaptureFixture[str]) -> None:
