@@ -11,7 +11,7 @@ from actfirst.errors import ConfigError, RunFolderError
 from actfirst.lab.report.join import join, markdown
 from actfirst.lab.report.page import write_report
 from actfirst.lab.report.recorded import read_figures
-from tests.support.report_sources import write_method_run
+from tests.support.report_sources import write_evaluation, write_method_run
 
 
 class TestJoin:
@@ -62,6 +62,17 @@ class TestJoin:
         shown = markdown(join([write_report([tmp_path], tmp_path / "report").parent / "figures.json"]))
         assert "| ActFirst-OPD | 42 | 100.0 | 100.0 |" in shown
         assert "| 2.00 | 4.00 |" in shown
+
+    def test_who_stands_where_before_the_end(self, tmp_path: Path) -> None:
+        # vanilla ends at 25 and 50 %; the other is at 50 and 100 % after half of its 60 seconds
+        for seed, solved in ((42, 1), (43, 2)):
+            write_method_run(tmp_path / f"v{seed}", "vanilla", seed, seconds=90.0, solved=solved)
+            run = write_method_run(tmp_path / f"a{seed}", "actfirst", seed, seconds=60.0, solved=4)
+            middle = run / "evaluations" / "update-000004.json"
+            write_evaluation(middle, "actfirst", 2 * solved, update=4, training_seconds=30.0)
+        shown = markdown(join([write_report([tmp_path], tmp_path / "report").parent / "figures.json"]))
+        row = "| ActFirst-OPD | 4 | 75.0 ± 35.4 | 3.00 ± 0.00 | +37.5 | -121.3 to +196.3 | +25.0, +50.0 |"
+        assert row in shown
 
     def test_seconds_of_two_places_are_not_compared(self, tmp_path: Path) -> None:
         files = [self.figures(tmp_path / name, (name, 42, 2)) for name in ("vanilla", "actfirst")]

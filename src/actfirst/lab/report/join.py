@@ -14,6 +14,7 @@ from pathlib import Path
 
 from actfirst.errors import ConfigError
 from actfirst.lab.compare import reach
+from actfirst.lab.report import on_the_way
 from actfirst.lab.report.cells import NOTHING, in_markdown, markdown_rows
 from actfirst.lab.report.differences import HEADS, NOTE, texts_of
 from actfirst.lab.report.recorded import (
@@ -96,9 +97,15 @@ def markdown(figures: Figures) -> str:
         ]
         lines += [f"### {in_markdown(setting.setting)}", "", *_table(_METHOD_HEADS, methods), ""]
         lines += [*_table(HEADS, differences), "", f"{NOTE} {_which_games(setting)}".strip(), ""]
+        if rows := list(on_the_way.on_the_way(setting)):
+            lines += [*_table(on_the_way.HEADS, rows), "", _ON_THE_WAY, ""]
     return "\n".join(lines)
 
 
+_ON_THE_WAY = (
+    "Before the end, beside the end of vanilla's run with the same seed: success in points, and vanilla's whole "
+    "training time over the time until then."
+)
 _METHOD_HEADS = (
     "Method",
     "Seeds",
